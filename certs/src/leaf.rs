@@ -12,7 +12,7 @@ use rustls::server::ParsedCertificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::load::CertificateProblem;
+use crate::error::CertificateProblem;
 
 /// Maximum number of names of a certificate in an error message.
 const LISTED_NAMES: usize = 8;

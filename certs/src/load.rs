@@ -3,20 +3,20 @@
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoClientAuth, NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{RootCertStore, ServerConfig};
-use thiserror::Error;
 
+use crate::error::{CertificateError, CertificateProblem};
 use crate::leaf::Leaf;
 
 /// Validity of a self-signed certificate: one year. A process usually runs for less time.
@@ -39,115 +39,6 @@ pub struct Files {
     /// File name of the certificates of the authorities that sign the certificates of clients. With `None`, clients are
     /// not asked for a certificate.
     pub client_authorities: Option<String>,
-}
-
-/// The reason why a certificate cannot be served. Every message contains the file name.
-#[derive(Debug, Error)]
-pub enum CertificateError {
-    /// The file does not exist, or does not exist yet.
-    #[error("{}: no such file", .0.display())]
-    Missing(PathBuf),
-    /// The file cannot be read.
-    #[error("{}: {source}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: io::Error,
-    },
-    /// The directory changed during every attempt to read it.
-    #[error("{}: changes too often to be read", .0.display())]
-    Unsteady(PathBuf),
-    /// The file can be read, but its content cannot be served.
-    #[error("{}: {problem}", path.display())]
-    Invalid {
-        /// The file.
-        path: PathBuf,
-        /// The error in the content.
-        #[source]
-        problem: CertificateProblem,
-    },
-    /// The self-signed certificate could not be made.
-    #[error("no self-signed certificate: {0}")]
-    NotIssued(#[source] Box<dyn Error + Send + Sync>),
-}
-
-/// The error in the content of a file.
-#[derive(Debug, Error)]
-pub enum CertificateProblem {
-    /// The file is not PEM.
-    #[error("is not PEM: {0}")]
-    NotPem(#[source] pem::Error),
-    /// The file has no certificate.
-    #[error("holds no certificate")]
-    NoCertificate,
-    /// The file has no private key.
-    #[error("holds no private key: {0}")]
-    NoPrivateKey(#[source] pem::Error),
-    /// The leaf certificate is not X.509.
-    #[error("is not X.509: {0}")]
-    NotX509(#[source] Box<dyn Error + Send + Sync>),
-    /// The leaf certificate expires at a time that cannot be represented.
-    #[error("has an expiry time out of range: {0}")]
-    ExpiryOutOfRange(#[source] jiff::Error),
-    /// The leaf certificate has expired.
-    #[error("expired at {0}")]
-    Expired(Timestamp),
-    /// The leaf certificate is not valid yet.
-    #[error("is not valid before {0}")]
-    NotYetValid(Timestamp),
-    /// No authority of the directory signed the certificate.
-    #[error("no authority in {authorities} signed the certificate: {source}")]
-    Untrusted {
-        /// File name of the authorities.
-        authorities: String,
-        /// The error of the TLS library.
-        source: rustls::Error,
-    },
-    /// Callers reach the server at other names than those of the certificate.
-    #[error(
-        "has none of the names at which callers reach the server ({}); its names are: {}",
-        expected.join(", "),
-        found.join(", ")
-    )]
-    WrongNames {
-        /// The names in the registrations of the server.
-        expected: Vec<String>,
-        /// The first subject alternative names of the certificate.
-        found: Vec<String>,
-    },
-    /// The private key does not belong to the certificate, or TLS does not support it.
-    #[error("cannot be used with {certificate}: {source}")]
-    Mismatch {
-        /// File name of the certificate.
-        certificate: String,
-        /// The error of the TLS library.
-        source: rustls::Error,
-    },
-}
-
-impl CertificateError {
-    /// Returns the value of the `reason` label in metrics.
-    pub fn reason(&self) -> &'static str {
-        let problem = match self {
-            Self::Missing(_) => return "missing",
-            Self::Unreadable { .. } | Self::Unsteady(_) => return "unreadable",
-            Self::NotIssued(_) => return "not_issued",
-            Self::Invalid { problem, .. } => problem,
-        };
-        match problem {
-            CertificateProblem::NotPem(_)
-            | CertificateProblem::NoCertificate
-            | CertificateProblem::NoPrivateKey(_)
-            | CertificateProblem::NotX509(_)
-            | CertificateProblem::ExpiryOutOfRange(_) => "broken",
-            CertificateProblem::Expired(_) => "expired",
-            CertificateProblem::NotYetValid(_) => "not_yet_valid",
-            CertificateProblem::Untrusted { .. } => "untrusted",
-            CertificateProblem::WrongNames { .. } => "wrong_names",
-            CertificateProblem::Mismatch { .. } => "mismatch",
-        }
-    }
 }
 
 /// The PEM texts of one generation of the directory.

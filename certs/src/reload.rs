@@ -12,8 +12,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::clock::Clock;
+use crate::error::{CertificateError, CertificateProblem};
 use crate::leaf::Leaf;
-use crate::load::{Authorities, CertificateError, CertificateProblem, Certificates, Files, Pem};
+use crate::load::{Authorities, Certificates, Files, Pem};
 use crate::serve::Acceptor;
 
 /// If the served certificate expires within this time (1 min), a new certificate replaces it even if callers do not

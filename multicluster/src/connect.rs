@@ -1,5 +1,6 @@
 //! Connections to API servers.
 
+mod connector;
 mod credentials;
 mod error;
 mod leader_fence;

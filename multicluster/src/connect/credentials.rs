@@ -15,8 +15,8 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use super::connector::connector;
 use super::error::ClientError;
-use super::transport::connector;
 
 /// Interval at which the files are read while requests are sent. Issuers renew a certificate long before it expires.
 const INTERVAL: Duration = Duration::from_secs(10);

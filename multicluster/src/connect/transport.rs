@@ -1,7 +1,6 @@
 //! Sends requests to an API server over shared connections. The time of each request is limited.
 
 mod connections;
-mod connector;
 mod retry_after;
 
 use std::pin::Pin;
@@ -21,7 +20,6 @@ use tower::{BoxError, Service};
 use tower_http::timeout::TimeoutBody;
 
 use connections::{Connections, StreamPermit};
-pub(super) use connector::connector;
 use retry_after::{is_refusal, refusal};
 
 use super::credentials::Credentials;

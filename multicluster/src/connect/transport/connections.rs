@@ -11,7 +11,7 @@ use kube::client::Body;
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
-use super::connector::PING;
+use crate::connect::connector::PING;
 use crate::connect::credentials::Credentials;
 
 /// Maximum number of requests on one connection. API servers and proxies allow at least 100

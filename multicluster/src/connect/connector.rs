@@ -20,9 +20,7 @@ pub(super) const PING: Duration = Duration::from_secs(15);
 /// # Errors
 ///
 /// [`ClientError`] if the certificates or `tls-server-name` are invalid.
-pub(in crate::connect) fn connector(
-    config: &Config,
-) -> Result<HttpsConnector<HttpConnector>, ClientError> {
+pub(super) fn connector(config: &Config) -> Result<HttpsConnector<HttpConnector>, ClientError> {
     let tls = config.rustls_client_config()?;
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
