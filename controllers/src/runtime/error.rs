@@ -130,7 +130,6 @@ impl ReconcileError {
     /// Returns the message of the hub's API server if it would refuse the same write again, or if it cannot call an
     /// admission webhook. The message is for a condition.
     pub(crate) fn hub_refusal(&self) -> Option<String> {
-        let is_webhook_down = |error: &kube::Error| matches!(error, kube::Error::Api(status) if status.code == 500 && status.message.contains(WEBHOOK_DOWN));
         match self {
             Self::Api { source, .. } if is_webhook_down(source) => {
                 Some(self.to_string().chars().take(REFUSAL_MAX).collect())
@@ -187,6 +186,14 @@ impl FirstError {
             }
             _ => Err(first),
         }
+    }
+}
+
+/// Returns whether an API server refused a write because it cannot call an admission webhook.
+fn is_webhook_down(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => status.code == 500 && status.message.contains(WEBHOOK_DOWN),
+        _ => false,
     }
 }
 
