@@ -22,7 +22,7 @@ use serde_json::json;
 use crate::hub::HubCaches;
 use crate::hub::cells::CopyCells;
 use crate::hub::identity::HubIdentity;
-use crate::objects::{Namespace, describe, is_terminating};
+use crate::objects::{Namespace, describe, has_finalizer, is_terminating};
 use crate::policy::serves;
 use crate::projects::{ProjectCaches, SyncedProjects};
 use crate::runtime::error::FirstError;
@@ -160,7 +160,10 @@ impl Federator {
             cluster_uid: cluster_uid.as_deref(),
             root_uid: root_uid.as_deref(),
             hub: &hub,
-            neighbour: other_hub::neighbour(project, &key.namespace, &hub, namespace.is_some()),
+            neighbour: match has_finalizer(deployment, finalizers::FEDERATOR) {
+                true => None,
+                false => other_hub::neighbour(project, &key.namespace, &hub, namespace.is_some()),
+            },
             namespace: namespace.as_deref(),
             copy: copy.as_ref(),
             policy_exists,

@@ -142,7 +142,6 @@ impl ReconcileError {
     /// Returns the message of the hub's API server if it would refuse the same write again, or if it cannot call an
     /// admission webhook. The message is for a condition.
     pub(crate) fn hub_refusal(&self) -> Option<String> {
-        let is_webhook_down = |error: &kube::Error| matches!(error, kube::Error::Api(status) if status.code == 500 && status.message.contains(WEBHOOK_DOWN));
         match self {
             Self::Api { source, .. } if is_webhook_down(source) => {
                 Some(self.to_string().chars().take(REFUSAL_MAX).collect())
@@ -214,6 +213,14 @@ impl FirstError {
 /// Returns the text of a later error, as a continuation of the text of the first error.
 fn then(later: Option<&ReconcileError>) -> String {
     later.map_or_else(String::new, |later| format!("; {later}"))
+}
+
+/// Returns whether an API server refused a write because it cannot call an admission webhook.
+fn is_webhook_down(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => status.code == 500 && status.message.contains(WEBHOOK_DOWN),
+        _ => false,
+    }
 }
 
 /// Returns the message of an API server, without the rest of its `Status`.
