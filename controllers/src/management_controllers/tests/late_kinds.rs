@@ -4,6 +4,9 @@ use api::karmada::Cluster;
 
 use super::*;
 
+/// A change of an API server.
+type Change = fn(&ApiServer);
+
 #[tokio::test(start_paused = true)]
 async fn clusters_that_are_listed_late_wake_the_deployments_of_missing_cells() {
     let stop = |_: &ApiServer, hub: &ApiServer| hub.stop_serving::<Cluster>();
@@ -24,7 +27,6 @@ async fn a_kind_that_cannot_be_listed_does_not_silence_its_project() {
     let (projection, policy, namespace) =
         ("projector p/default/web-0", "policy ns-1", "namespace ns-1");
     let all = [web, other, WEB, projection, policy, namespace];
-    type Change = fn(&ApiServer);
     let unserved: [(Change, Change); 3] = [
         (
             ApiServer::stop_serving::<Instance>,
