@@ -20,10 +20,6 @@ pub const KINDS_LISTED: &str = "KindsListed";
 /// The only instance management policy.
 pub const ORDERED_READY: &str = "OrderedReady";
 
-/// The maximum number of instances of a deployment. Cells refuse larger numbers, because a typing error must not start
-/// millions of machines.
-pub const REPLICAS_MAX: i32 = 1000;
-
 /// Desired state of a Workload.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -218,11 +218,11 @@ pub(crate) async fn projects_share_a_hub(federation: &Federation) -> anyhow::Res
         beside.push(b.until_settled(replicas).await?);
     }
     eprintln!("a change took {before:?} before, and {beside:?} beside a project that hangs");
-    // Other tests slow down single changes. A project that hangs would slow down all four.
-    let fastest = beside.iter().min().copied().unwrap_or_default();
+    // A request that hangs ends after 30 s. No change of the second project waits for one. The share of the first project
+    // is asserted on a paused clock, in `multicluster/src/queue/tests/tenants.rs`.
     ensure!(
-        fastest <= 3 * before.max(Duration::from_secs(1)),
-        "each change beside a project that hangs is slow: {beside:?}, {before:?} before"
+        beside.iter().all(|took| *took < Duration::from_secs(30)),
+        "{beside:?} beside a project that hangs"
     );
     a.plane.pass();
 

@@ -1,6 +1,6 @@
 //! The reachability of cells and the bindings to them, as the hub reports them (docs/concepts/karmada-behaviour.md).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use api::WorkloadDeployment;
@@ -81,6 +81,15 @@ impl Cells {
         let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
         let former = observed.insert(cell.to_owned(), state.clone());
         former.unwrap_or(CellState::Reachable) != state
+    }
+
+    /// Returns the cells to which a WorkloadDeployment is scheduled.
+    pub(crate) fn scheduled(&self) -> BTreeSet<String> {
+        let mut cells = BTreeSet::new();
+        self.by_cell.visit_values("", |_, binding| {
+            cells.extend(binding.into_iter().flat_map(cells_of));
+        });
+        cells
     }
 
     /// Returns the bindings that schedule a WorkloadDeployment to this cell.

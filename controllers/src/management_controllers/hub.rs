@@ -193,6 +193,24 @@ fn wake_on_reachability(
     view: &HubView,
     queues: &ManagementQueues,
 ) {
+    // The first list shows which cells have no Cluster. No event of a Cluster reports them.
+    clusters.on_listed({
+        let (view, queues) = (view.clone(), queues.clone());
+        move || {
+            let cells = view.hub.cells.scheduled().into_iter();
+            for cell in cells.filter(|cell| view.hub.cells.reachability_changed(cell)) {
+                let cell = ObjectMeta {
+                    name: Some(cell),
+                    ..ObjectMeta::default()
+                };
+                let change = Change {
+                    former: Some(&cell),
+                    current: None,
+                };
+                queues.wake_on_hub(HubSource::CellReachability, change, &view);
+            }
+        }
+    });
     let (view, queues) = (view.clone(), queues.clone());
     clusters.on_change(move |change: Change<'_>| {
         let metadata = change.current.or(change.former);

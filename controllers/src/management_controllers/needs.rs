@@ -117,7 +117,7 @@ impl Needs {
             changed: later.cities.is_some() && self.cities != later.cities,
             recovered: false,
         };
-        self.cities = later.cities.or(self.cities.take());
+        self.cities = later.cities.or_else(|| self.cities.take());
         let bindings = self.bindings.update(later.bindings);
         let networks = self.networks.update(later.networks);
         let others = self.others.iter_mut().zip(later.others);

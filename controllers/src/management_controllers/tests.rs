@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Duration, sleep};
 
 mod ended_keys;
+mod late_kinds;
 
 use super::*;
 use crate::fixtures::servers::{HUB_NAMESPACE, copy, hub_namespace, recorded, settle};
@@ -86,13 +87,13 @@ impl WiredPlanes {
     /// The Workload `other` uses another Network. The WorkloadDeployment `web` has a copy. The Instance is on both
     /// planes.
     async fn start() -> Self {
-        Self::start_with(|_| {}).await
+        Self::start_with(|_, _| {}).await
     }
 
-    /// Starts like [`Self::start`], after this change of the project's API server.
-    async fn start_with(change: impl FnOnce(&ApiServer)) -> Self {
+    /// Starts like [`Self::start`], after this change of the API servers of the project and the hub.
+    async fn start_with(change: impl FnOnce(&ApiServer, &ApiServer)) -> Self {
         let (project, hub) = (ApiServer::new(), ApiServer::new());
-        change(&project);
+        change(&project, &hub);
         project.put(objects::namespace("default", "1"));
         project.put(objects::network("default", "default"));
         project.put(objects::location_binding("dfw", "DFW", "True"));
@@ -383,43 +384,4 @@ async fn events_that_follow_the_deletion_of_their_hub_namespace_add_keys() {
     planes
         .expect("copy without project", &["policy ns-1"])
         .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_kind_that_cannot_be_listed_does_not_silence_its_project() {
-    let [web, other] = ["workload p/default/web", "workload p/default/other"];
-    let (projection, policy, namespace) =
-        ("projector p/default/web-0", "policy ns-1", "namespace ns-1");
-    let all = [web, other, WEB, projection, policy, namespace];
-    let unserved: [(fn(&ApiServer), fn(&ApiServer)); 3] = [
-        (
-            ApiServer::stop_serving::<Instance>,
-            ApiServer::serve_again::<Instance>,
-        ),
-        (
-            ApiServer::stop_serving::<Namespace>,
-            ApiServer::serve_again::<Namespace>,
-        ),
-        (
-            ApiServer::stop_serving::<WorkloadDeployment>,
-            ApiServer::serve_again::<WorkloadDeployment>,
-        ),
-    ];
-    for (stop, serve_again) in unserved {
-        let planes = WiredPlanes::start_with(stop).await;
-        planes
-            .expect("the project is served without a kind", &all)
-            .await;
-        assert!(planes.management.projects.get(&project_name()).is_ok());
-        assert_eq!(planes.management.metrics.failing_projects(), 1);
-        planes
-            .project
-            .modify::<Workload>("default", "web", annotate);
-        planes.expect("Workload", &[web]).await;
-        // When the kind can be listed, all objects of the project are reconciled.
-        serve_again(&planes.project);
-        sleep(Duration::from_mins(2)).await;
-        planes.expect("the kind is listed", &all).await;
-        assert_eq!(planes.management.metrics.failing_projects(), 0);
-    }
 }

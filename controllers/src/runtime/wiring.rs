@@ -254,10 +254,11 @@ impl<'a> Wiring<'a> {
                 let controller = Arc::clone(&controller);
                 async move {
                     match controller.reconcile(&context, key).await {
-                        // When the project is served, all its objects are reconciled.
-                        Err(ReconcileError::NotEngaged(_)) => Ok(Outcome::Gone),
-                        // When the kind has been listed, all objects of the project are reconciled.
-                        Err(ReconcileError::NotListed { .. }) => Ok(Outcome::Gone),
+                        // When the project is served, and when the kind has been listed, all objects of the project
+                        // are reconciled.
+                        Err(ReconcileError::NotEngaged(_) | ReconcileError::NotListed { .. }) => {
+                            Ok(Outcome::Gone)
+                        }
                         // The registry of projects has logged the reason.
                         Err(ReconcileError::NotKnown(_)) => Ok(Outcome::Again(NOT_KNOWN)),
                         result => result,

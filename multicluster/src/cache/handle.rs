@@ -1,6 +1,5 @@
 //! A handle of a cache.
 
-use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
@@ -156,14 +155,15 @@ impl<K> Inner<K> {
 
     /// Changes the sync state. Receivers are told only if it differs.
     pub(super) fn set_sync_state(&self, sync_state: SyncState) {
-        let is_current = sync_state.is_current();
         self.sync_state.send_if_modified(|former| {
-            match (former.is_current(), is_current) {
+            match (former.is_current(), sync_state.is_current()) {
                 (true, false) => *self.stale_since() = Some(Instant::now()),
                 (_, true) => *self.stale_since() = None,
                 (false, false) => {}
             }
-            mem::replace(former, sync_state.clone()) != sync_state
+            let is_changed = *former != sync_state;
+            *former = sync_state;
+            is_changed
         });
     }
 

@@ -35,6 +35,8 @@ pub struct Reflector<K> {
     cache: Cache<K>,
     plane: String,
     handlers: Vec<Handler>,
+    /// Called after each complete list.
+    list_handlers: Vec<Box<dyn Fn() + Send + Sync>>,
     undecodable: Undecodables,
     /// The objects of a list that is not complete yet.
     listed: BTreeMap<NamespacedName, CacheEntry<K>>,
@@ -57,6 +59,7 @@ where
             cache: Cache::default(),
             plane: plane.to_owned(),
             handlers: Vec::new(),
+            list_handlers: Vec::new(),
             undecodable: Undecodables::new::<K>(planes, metrics),
             listed: BTreeMap::new(),
             problem: None,
@@ -87,6 +90,12 @@ where
     /// `handler` must not block.
     pub fn on_change(&mut self, handler: impl Fn(Change<'_>) + Send + Sync + 'static) {
         self.handlers.push(Box::new(handler));
+    }
+
+    /// Calls `handler` after each complete list, when the handlers of its changes have been called. `handler` must not
+    /// block.
+    pub fn on_listed(&mut self, handler: impl Fn() + Send + Sync + 'static) {
+        self.list_handlers.push(Box::new(handler));
     }
 
     /// Lists and watches until the future is dropped. [`Cache::sync_state`] shows whether the cache is current. `lists`
@@ -149,6 +158,9 @@ where
                 let listed = mem::take(&mut self.listed);
                 self.replace(listed);
                 self.cache.inner.synced.send_replace(true);
+                for handler in &self.list_handlers {
+                    handler();
+                }
             }
             Event::Apply(object) => {
                 let entry = self.entry(object);

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::workload::{ORDERED_READY, REPLICAS_MAX};
+use api::allowed::REPLICAS_MAX;
+use api::workload::ORDERED_READY;
 use api::{Instance, WorkloadDeployment};
 use kube::ResourceExt;
 

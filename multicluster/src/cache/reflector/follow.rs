@@ -11,7 +11,10 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tower_http::timeout::TimeoutError;
 use tracing::info;
 
-use super::*;
+use super::{
+    CacheEntry, Debug, DeserializeOwned, ListLimiter, ListPermit, ListWatch, Position, Reflector,
+    Resource, Retry, Tolerant, position,
+};
 use crate::cache::list_watch::WatchEvents;
 use crate::cache::position::Verdict;
 
@@ -29,6 +32,14 @@ pub(super) struct Follower<K> {
     pub(super) lists: ListLimiter,
     /// Changes when another cache has found that the API server was restored.
     pub(super) restored: watch::Receiver<()>,
+}
+
+impl<K> Follower<K> {
+    /// Tells the other caches of the API server that it was restored.
+    fn restored(&mut self) -> End {
+        self.lists.note_restored(&mut self.restored);
+        End::Lost("the API server has lost a change; it was restored from a snapshot")
+    }
 }
 
 /// The reason why a watch ended.
@@ -146,7 +157,7 @@ where
                 loop {
                     let event = tokio::select! {
                         event = events.next() => event,
-                        () = sleep_until(until) => return Ok(Some(self.restored(follower))),
+                        () = sleep_until(until) => return Ok(Some(follower.restored())),
                     };
                     let is_expected = match &event {
                         Some(Ok(
@@ -164,7 +175,7 @@ where
                     }
                 }
             }
-            Verdict::Restored => return Ok(Some(self.restored(follower))),
+            Verdict::Restored => return Ok(Some(follower.restored())),
         }
         follower.position.trust();
         Ok(None)
@@ -228,14 +239,8 @@ where
         };
         match continues {
             true => Ok(()),
-            false => Err(self.restored(follower)),
+            false => Err(follower.restored()),
         }
-    }
-
-    /// Tells the other caches of the API server that it was restored.
-    fn restored(&self, follower: &mut Follower<K>) -> End {
-        follower.lists.note_restored(&mut follower.restored);
-        End::Lost("the API server has lost a change; it was restored from a snapshot")
     }
 }
 

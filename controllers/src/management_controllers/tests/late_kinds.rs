@@ -1,0 +1,61 @@
+//! Kinds that cannot be listed, or can be listed late.
+
+use api::karmada::Cluster;
+
+use super::*;
+
+/// A change of an API server.
+type Change = fn(&ApiServer);
+
+#[tokio::test(start_paused = true)]
+async fn clusters_that_are_listed_late_wake_the_deployments_of_missing_cells() {
+    let stop = |_: &ApiServer, hub: &ApiServer| hub.stop_serving::<Cluster>();
+    let planes = WiredPlanes::start_with(stop).await;
+    let of_web = json!(binding(HUB_NAMESPACE, "web", "WorkloadDeployment", "dfw1"));
+    planes.hub.put(of_web);
+    settle().await;
+    planes.keys.take();
+    // The list shows that the hub has no Cluster of the cell.
+    planes.hub.serve_again::<Cluster>();
+    sleep(Duration::from_mins(2)).await;
+    planes.expect("Clusters are listed", &[WEB]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_cannot_be_listed_does_not_silence_its_project() {
+    let [web, other] = ["workload p/default/web", "workload p/default/other"];
+    let (projection, policy, namespace) =
+        ("projector p/default/web-0", "policy ns-1", "namespace ns-1");
+    let all = [web, other, WEB, projection, policy, namespace];
+    let unserved: [(Change, Change); 3] = [
+        (
+            ApiServer::stop_serving::<Instance>,
+            ApiServer::serve_again::<Instance>,
+        ),
+        (
+            ApiServer::stop_serving::<Namespace>,
+            ApiServer::serve_again::<Namespace>,
+        ),
+        (
+            ApiServer::stop_serving::<WorkloadDeployment>,
+            ApiServer::serve_again::<WorkloadDeployment>,
+        ),
+    ];
+    for (stop, serve_again) in unserved {
+        let planes = WiredPlanes::start_with(|project, _| stop(project)).await;
+        planes
+            .expect("the project is served without a kind", &all)
+            .await;
+        assert!(planes.management.projects.get(&project_name()).is_ok());
+        assert_eq!(planes.management.metrics.failing_projects(), 1);
+        planes
+            .project
+            .modify::<Workload>("default", "web", annotate);
+        planes.expect("Workload", &[web]).await;
+        // When the kind can be listed, all objects of the project are reconciled.
+        serve_again(&planes.project);
+        sleep(Duration::from_mins(2)).await;
+        planes.expect("the kind is listed", &all).await;
+        assert_eq!(planes.management.metrics.failing_projects(), 0);
+    }
+}
