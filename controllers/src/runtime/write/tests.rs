@@ -200,9 +200,17 @@ async fn a_write_that_does_not_stay_is_repeated_once_an_hour() {
     bench
         .server
         .modify::<WorkloadDeployment>(HUB_NAMESPACE, NAME, |copy| {
+            copy["spec"]["scaleSettings"]["minReplicas"] = json!(7);
             copy["metadata"]["generation"] = json!(77);
         });
     assert!(ensure(Some(&bench.stored()), 2, in_an_hour).await > 0);
+    bench
+        .server
+        .modify::<WorkloadDeployment>(HUB_NAMESPACE, NAME, |copy| {
+            copy["metadata"]["labels"] = json!({});
+        });
+    assert!(ensure(Some(&bench.stored()), 2, in_an_hour).await > 0);
+    assert_eq!(ensure(Some(&bench.stored()), 2, in_an_hour).await, 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Time between two writes of an object that is not stored as it is written. An administrator may have corrected the
 /// cause in the meantime, and no event reports that.
@@ -20,8 +20,8 @@ pub(super) struct UnkeptWrites(Arc<Mutex<BTreeMap<String, UnkeptWrite>>>);
 struct UnkeptWrite {
     /// Hash of the written body.
     body: u64,
-    /// Generation of the object after the write. If it changes, another writer has changed the object.
-    generation: Option<i64>,
+    /// Hash of the object after the write, without its status. If it changes, another writer has changed the object.
+    stored: u64,
     at: Timestamp,
 }
 
@@ -37,7 +37,7 @@ pub(super) enum KnownResult {
 }
 
 impl UnkeptWrites {
-    /// Returns whether this body was already written to this version of the spec.
+    /// Returns whether this body was already written to the object as it is stored now.
     pub(super) fn result(
         &self,
         object: &impl ResourceExt,
@@ -47,9 +47,7 @@ impl UnkeptWrites {
         let writes = self.writes();
         let write = object.uid().and_then(|uid| writes.get(&uid));
         match write {
-            Some(write)
-                if write.body == hash(body) && write.generation == object.meta().generation =>
-            {
+            Some(write) if write.body == hash_of(body) && write.stored == stored_hash(object) => {
                 if now.duration_since(write.at) < REPEAT_AFTER {
                     KnownResult::Recent
                 } else {
@@ -67,8 +65,8 @@ impl UnkeptWrites {
         let limit = REPEAT_AFTER + REPEAT_AFTER;
         writes.retain(|_, write| now.duration_since(write.at) < limit);
         let write = UnkeptWrite {
-            body: hash(body),
-            generation: stored.meta().generation,
+            body: hash_of(body),
+            stored: stored_hash(stored),
             at: now,
         };
         writes.insert(stored.uid().unwrap_or_default(), write);
@@ -86,8 +84,19 @@ impl UnkeptWrites {
     }
 }
 
-fn hash(body: &Value) -> u64 {
+/// Returns a hash of the fields that writers change, except for the status. The generation stands for the spec.
+fn stored_hash(object: &impl ResourceExt) -> u64 {
+    let metadata = object.meta();
+    hash_of(&json!([
+        metadata.generation,
+        metadata.labels,
+        metadata.annotations,
+        metadata.owner_references,
+    ]))
+}
+
+fn hash_of(value: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
-    body.to_string().hash(&mut hasher);
+    value.to_string().hash(&mut hasher);
     hasher.finish()
 }
