@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::fixtures::servers::{HUB_NAMESPACE, hub_namespace, take_writes};
+use crate::fixtures::servers::{HUB_NAMESPACE, HUB_UID, hub_namespace, take_writes};
 use crate::fixtures::{self, object};
 use crate::{cell_controllers, management_controllers};
 
@@ -47,6 +47,7 @@ impl System {
         project.put(objects::namespace("default", "1"));
         project.put(objects::network("default", "default"));
         project.put(objects::location_binding("dfw", "DFW", "True"));
+        hub.put(objects::namespace("default", HUB_UID));
         cell.put(hub_namespace());
         let (tasks, metrics) = (Tasks::default(), Metrics::default());
         let may_write = CancellationToken::new();
