@@ -9,7 +9,7 @@ use super::Section;
 use super::citations::rust_files;
 
 /// Crate, name and meaning of a constant. The name is unique in its crate.
-const CONSTANTS: [(&str, &str, &str); 28] = [
+const CONSTANTS: [(&str, &str, &str); 32] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
@@ -19,6 +19,26 @@ const CONSTANTS: [(&str, &str, &str); 28] = [
         "webhooks",
         "DECODED_FACTOR",
         "Factor by which a request of admission counts more once it is decoded.",
+    ),
+    (
+        "webhooks",
+        "VALUES_MAX",
+        "Values in the spec of a Workload that admission checks.",
+    ),
+    (
+        "webhooks",
+        "USER_INFO_MAX",
+        "Bytes of the requester in a request of admission.",
+    ),
+    (
+        "interpreters",
+        "PEAK_BYTES_PER_BYTE",
+        "Bytes of memory for each byte of a request of the interpreter, at most.",
+    ),
+    (
+        "interpreters",
+        "RESOURCES_MAX",
+        "Resources of one container, and of one Instance.",
     ),
     (
         "webhooks",
