@@ -16,8 +16,8 @@ use jiff::Timestamp;
 /// therefore are not powers of two only.
 const SIZES: [usize; 5] = [1 << 10, 12_000, 1 << 16, 80_000, 300_000];
 
-/// The peak of one request.
-struct Peak {
+/// The memory that the answer to one request needs.
+struct Measured {
     name: String,
     /// Size of the request, in bytes.
     size: usize,
@@ -27,7 +27,7 @@ struct Peak {
     total: u64,
 }
 
-impl Peak {
+impl Measured {
     fn of(name: String, body: &[u8], answer: impl FnOnce(&[u8])) -> Self {
         let counted = allocation_counter::measure(|| answer(body));
         Self {
@@ -72,14 +72,18 @@ fn no_interpretation_needs_more_than_its_share_of_memory() {
     for hostile in SIZES.into_iter().flat_map(hostile::interpretations) {
         // A blank before the first character prevents the fast way.
         let general = [b" ".as_slice(), &hostile.body].concat();
-        peaks.push(Peak::of(hostile.name.to_owned(), &hostile.body, interpret));
-        peaks.push(Peak::of(
+        peaks.push(Measured::of(
+            hostile.name.to_owned(),
+            &hostile.body,
+            interpret,
+        ));
+        peaks.push(Measured::of(
             format!("{} (general)", hostile.name),
             &general,
             interpret,
         ));
     }
-    Peak::assert_within(&peaks, interpreters::peak_bytes);
+    Measured::assert_within(&peaks, interpreters::peak_bytes);
 }
 
 #[test]
@@ -87,9 +91,13 @@ fn no_admission_needs_more_than_its_share_of_memory() {
     let cities: BTreeSet<String> = ["DFW".to_owned()].into();
     let mut peaks = Vec::new();
     for hostile in SIZES.into_iter().flat_map(hostile::admissions) {
-        peaks.push(Peak::of(hostile.name.to_owned(), &hostile.body, |body| {
-            let _ = black_box(webhooks::admission::validate_alone(body, &cities));
-        }));
+        peaks.push(Measured::of(
+            hostile.name.to_owned(),
+            &hostile.body,
+            |body| {
+                let _ = black_box(webhooks::admission::validate_alone(body, &cities));
+            },
+        ));
     }
-    Peak::assert_within(&peaks, webhooks::admission::peak_bytes);
+    Measured::assert_within(&peaks, webhooks::admission::peak_bytes);
 }
