@@ -326,7 +326,7 @@ mod tests {
     #[serde(default)]
     struct Object {
         number: i64,
-        list: Vec<Object>,
+        list: Vec<Self>,
         choice: Option<BTreeMap<String, bool>>,
     }
 

@@ -183,7 +183,7 @@ fn variables<'de: 'a, 'a, D: Deserializer<'de>>(list: D) -> Result<References<'a
 fn pull_secrets<'de: 'a, 'a, D: Deserializer<'de>>(list: D) -> Result<References<'a>, D::Error> {
     let mut references = References::default();
     for_each(list, |secret: NameRef<'a>| {
-        references.add(Cow::default(), secret.name)
+        references.add(Cow::default(), secret.name);
     })?;
     Ok(references)
 }

@@ -1,6 +1,6 @@
 //! Hostile requests of an API server.
 
-use super::Generator;
+use super::generator::Generator;
 
 /// A character of one byte in JSON, and of six bytes in Rust's quoted form of a string.
 const DELETE: &str = "\u{7f}";

@@ -9,7 +9,11 @@ use super::Section;
 use super::citations::rust_files;
 
 /// Crate, name and meaning of a constant. The name is unique in its crate.
+<<<<<<< HEAD
 const CONSTANTS: [(&str, &str, &str); 39] = [
+=======
+const CONSTANTS: [(&str, &str, &str); 32] = [
+>>>>>>> interp
     (
         "webhooks",
         "RESPONSE_MARGIN",
@@ -34,6 +38,26 @@ const CONSTANTS: [(&str, &str, &str); 39] = [
         "webhooks",
         "QUEUE_MAX",
         "Longest time for which a larger body waits for its turn.",
+    ),
+    (
+        "webhooks",
+        "VALUES_MAX",
+        "Values in the spec of a Workload that admission checks.",
+    ),
+    (
+        "webhooks",
+        "USER_INFO_MAX",
+        "Bytes of the requester in a request of admission.",
+    ),
+    (
+        "interpreters",
+        "PEAK_BYTES_PER_BYTE",
+        "Bytes of memory for each byte of a request of the interpreter, at most.",
+    ),
+    (
+        "interpreters",
+        "RESOURCES_MAX",
+        "Resources of one container, and of one Instance.",
     ),
     (
         "webhooks",

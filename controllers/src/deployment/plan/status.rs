@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use api::allowed::REPLICAS_MAX;
 use api::condition::{self, Condition, ConditionStatus};
 use api::instance::PROGRAMMED;
 use api::reasons::workload_deployment as reason;
-use api::allowed::REPLICAS_MAX;
 use api::workload::ORDERED_READY;
 use api::workload_deployment::{AVAILABLE, REPLICAS_READY};
 use api::{Instance, WorkloadDeployment, WorkloadDeploymentStatus};

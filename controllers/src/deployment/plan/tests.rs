@@ -1,9 +1,9 @@
 mod templates;
 
+use api::allowed::REPLICAS_MAX;
 use api::condition::ConditionStatus;
 use api::instance::{InstanceControllerSpec, InstanceControllerStatus};
 use api::reasons::workload_deployment as reason;
-use api::allowed::REPLICAS_MAX;
 use api::workload_deployment::AVAILABLE;
 use api::{InstanceSpec, InstanceStatus};
 use kube::Resource;
