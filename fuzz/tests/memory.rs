@@ -30,13 +30,8 @@ struct Measured {
     total: u64,
 }
 
-<<<<<<< HEAD
-impl Peak {
-    fn of(name: String, body: &[u8], bound: usize, answer: impl FnOnce(&[u8])) -> Self {
-=======
 impl Measured {
-    fn of(name: String, body: &[u8], answer: impl FnOnce(&[u8])) -> Self {
->>>>>>> interp
+    fn of(name: String, body: &[u8], bound: usize, answer: impl FnOnce(&[u8])) -> Self {
         let counted = allocation_counter::measure(|| answer(body));
         Self {
             name,
@@ -82,28 +77,13 @@ fn no_interpretation_needs_more_than_its_share_of_memory() {
     for hostile in SIZES.into_iter().flat_map(hostile::interpretations) {
         // A blank before the first character prevents the fast way.
         let general = [b" ".as_slice(), &hostile.body].concat();
-<<<<<<< HEAD
         let of = |name: String, body: &[u8]| {
-            Peak::of(name, body, interpreters::peak_bytes(body.len()), interpret)
+            Measured::of(name, body, interpreters::peak_bytes(body.len()), interpret)
         };
         peaks.push(of(hostile.name.to_owned(), &hostile.body));
         peaks.push(of(format!("{} (general)", hostile.name), &general));
     }
-    Peak::assert_within(&peaks);
-=======
-        peaks.push(Measured::of(
-            hostile.name.to_owned(),
-            &hostile.body,
-            interpret,
-        ));
-        peaks.push(Measured::of(
-            format!("{} (general)", hostile.name),
-            &general,
-            interpret,
-        ));
-    }
-    Measured::assert_within(&peaks, interpreters::peak_bytes);
->>>>>>> interp
+    Measured::assert_within(&peaks);
 }
 
 #[test]
@@ -111,23 +91,11 @@ fn no_admission_needs_more_than_its_share_of_memory() {
     let cities: BTreeSet<String> = ["DFW".to_owned()].into();
     let mut peaks = Vec::new();
     for hostile in SIZES.into_iter().flat_map(hostile::admissions) {
-<<<<<<< HEAD
         let bound = admission::peak_bytes(&hostile.body) + admission::ANSWER_BYTES;
         let name = hostile.name.to_owned();
-        peaks.push(Peak::of(name, &hostile.body, bound, |body| {
+        peaks.push(Measured::of(name, &hostile.body, bound, |body| {
             let _ = black_box(admission::validate_alone(body, &cities));
         }));
     }
-    Peak::assert_within(&peaks);
-=======
-        peaks.push(Measured::of(
-            hostile.name.to_owned(),
-            &hostile.body,
-            |body| {
-                let _ = black_box(webhooks::admission::validate_alone(body, &cities));
-            },
-        ));
-    }
-    Measured::assert_within(&peaks, webhooks::admission::peak_bytes);
->>>>>>> interp
+    Measured::assert_within(&peaks);
 }

@@ -9,11 +9,7 @@ use super::Section;
 use super::citations::rust_files;
 
 /// Crate, name and meaning of a constant. The name is unique in its crate.
-<<<<<<< HEAD
-const CONSTANTS: [(&str, &str, &str); 39] = [
-=======
-const CONSTANTS: [(&str, &str, &str); 32] = [
->>>>>>> interp
+const CONSTANTS: [(&str, &str, &str); 38] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
@@ -48,11 +44,6 @@ const CONSTANTS: [(&str, &str, &str); 32] = [
         "webhooks",
         "USER_INFO_MAX",
         "Bytes of the requester in a request of admission.",
-    ),
-    (
-        "interpreters",
-        "PEAK_BYTES_PER_BYTE",
-        "Bytes of memory for each byte of a request of the interpreter, at most.",
     ),
     (
         "interpreters",
