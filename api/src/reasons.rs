@@ -60,7 +60,7 @@ pub mod instance {
     /// The Instance is not running.
     pub const PENDING: &str = "Pending";
     /// In the project only: the cell of the Instance cannot be reached.
-    pub const CELL_UNREACHABLE: &str = super::workload_deployment::CELL_UNREACHABLE;
+    pub const CELL_UNREACHABLE: &str = crate::reasons::workload_deployment::CELL_UNREACHABLE;
     /// The Instance is ready to use.
     pub const RUNNING: &str = "Running";
 }

@@ -28,7 +28,7 @@ fn in_schema(path: &str) -> String {
     for part in path.split('/').skip(1) {
         match part {
             "0" => pointer.push_str("/items"),
-            name => pointer.push_str(&format!("/properties/{name}")),
+            name => pointer = pointer + "/properties/" + name,
         }
     }
     pointer
@@ -43,9 +43,9 @@ async fn change_crd<K: CustomResourceExt>(
     let crds: Api<CustomResourceDefinition> = Api::all(plane.client());
     let path = in_schema(&format!("{spec}{CONTAINERS}/args"));
     let schema = json!({"type": "array", "items": {"type": "string"}});
-    let patch = json!([{"op": operation, "path": path, "value": schema}]);
-    let patch = Patch::<()>::Json(serde_json::from_value(patch)?);
-    crds.patch(K::crd_name(), &PatchParams::default(), &patch)
+    let operations = json!([{"op": operation, "path": path, "value": schema}]);
+    let change = Patch::<()>::Json(serde_json::from_value(operations)?);
+    crds.patch(K::crd_name(), &PatchParams::default(), &change)
         .await?;
     Ok(())
 }

@@ -154,14 +154,14 @@ pub(crate) async fn a_copy_of_another_cell_is_left_alone(
     wait::eventually("the Instance is created in the cell", WITHIN, made).await?;
     // The copy of this cell gets another name. Both Instances appear in the project.
     let of_this_cell = ListParams::default().labels(&format!("{}={DFW}", labels::SOURCE_CLUSTER));
-    let copied = || async {
+    let own_copy = || async {
         let found = copies.list(&of_this_cell).await?.items;
         let [copy] = found.as_slice() else {
             anyhow::bail!("{} copies", found.len());
         };
         Ok(copy.name_any())
     };
-    let name = wait::eventually("the Instance is copied", WITHIN, copied).await?;
+    let name = wait::eventually("the Instance is copied", WITHIN, own_copy).await?;
     assert!(name.starts_with("held-0-"), "{name}");
     let projections: Api<Instance> = space.in_project();
     wait::until(&projections, &name, "projected", WITHIN, |_| true).await?;

@@ -8,6 +8,7 @@ mod denial;
 mod external_facts;
 mod field_error;
 mod handler;
+mod memory;
 mod nullable;
 mod project_claims;
 mod project_lookup;
@@ -23,6 +24,7 @@ mod workload_view;
 
 use std::collections::BTreeSet;
 
+pub use memory::{ANSWER_BYTES, peak_bytes};
 pub use project_lookup::{
     AccessDecision, AccessReview, KnownCities, ProjectLookup, ProjectLookupError,
 };
@@ -44,29 +46,6 @@ pub const VALIDATE_WORKLOAD: &str = "/validate-compute-datumapis-com-v1alpha-wor
 /// Returns whether a request for this path is for admission.
 pub fn is_path(path: &str) -> bool {
     [MUTATE_WORKLOAD, VALIDATE_WORKLOAD].contains(&path)
-}
-
-/// Maximum memory for the errors and warnings of one answer, in bytes: a hundred errors, twice.
-pub const ANSWER_BYTES: usize = 256 << 10;
-
-/// Returns the maximum memory to decode and to check one review, in bytes, without the body itself and without
-/// [`ANSWER_BYTES`]. `fuzz/tests/memory.rs` measures it.
-///
-/// A list element of two bytes can need two hundred bytes of memory. But the number of values in a Workload is limited,
-/// and so is the size of the requester.
-pub fn peak_bytes(body: &[u8]) -> usize {
-    /// Memory for each list element, in bytes.
-    const OF_ELEMENT: usize = 200;
-    /// Maximum memory for all list elements, in bytes.
-    const OF_ALL_ELEMENTS: usize = 12 << 20;
-    /// Memory for each byte of any body, in bytes.
-    const PER_BYTE: usize = 12;
-    // Every element follows one of these characters.
-    let elements = body.iter().filter(|c| matches!(c, b',' | b'[')).count();
-    let of_elements = elements.saturating_mul(OF_ELEMENT).min(OF_ALL_ELEMENTS);
-    body.len()
-        .saturating_mul(PER_BYTE)
-        .saturating_add(of_elements)
 }
 
 /// Answers an `AdmissionReview` without I/O. The project of the request has the given cities, and every requester may

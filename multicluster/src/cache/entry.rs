@@ -7,8 +7,6 @@ use kube::Resource;
 use kube::core::error_boundary::InvalidObject;
 use thiserror::Error;
 
-use super::position;
-
 /// Namespace and name of an object. The namespace of a cluster-scoped object is empty.
 pub type NamespacedName = (String, String);
 
@@ -69,7 +67,7 @@ impl<K: Resource> CacheEntry<K> {
     }
 
     pub(super) fn key(&self) -> NamespacedName {
-        position::key(self.metadata())
+        key(self.metadata())
     }
 
     /// Returns whether this is the same version of the same object as `other`.
@@ -82,7 +80,7 @@ impl<K: Resource> CacheEntry<K> {
     /// 1.35, KEP-5504).
     pub(super) fn is_newer(&self, other: &Self) -> bool {
         let [this, other] = [self, other].map(|it| it.metadata().resource_version.as_deref());
-        position::is_older(other.unwrap_or_default(), this.unwrap_or_default())
+        is_older(other.unwrap_or_default(), this.unwrap_or_default())
     }
 }
 
@@ -103,4 +101,21 @@ impl<K: Resource<DynamicType = ()>> CacheEntry<K> {
             }),
         }
     }
+}
+
+/// Returns namespace and name of an object.
+pub(super) fn key(object: &ObjectMeta) -> NamespacedName {
+    let ObjectMeta {
+        namespace, name, ..
+    } = object;
+    (
+        namespace.clone().unwrap_or_default(),
+        name.clone().unwrap_or_default(),
+    )
+}
+
+/// Returns whether the first version is older than the second. Versions that are no numbers cannot be compared.
+pub(super) fn is_older(first: &str, second: &str) -> bool {
+    let number = |version: &str| version.parse::<u128>().ok();
+    number(first).is_some_and(|first| number(second).is_some_and(|second| first < second))
 }

@@ -7,7 +7,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::watcher;
 
-use super::entry::NamespacedName;
+use super::entry::{NamespacedName, is_older, key};
 use super::sync_state::answer;
 
 /// Where a watch continues.
@@ -163,23 +163,6 @@ impl Position {
             None => Verdict::Continues,
         }
     }
-}
-
-/// Returns namespace and name of an object.
-pub(super) fn key(object: &ObjectMeta) -> NamespacedName {
-    let ObjectMeta {
-        namespace, name, ..
-    } = object;
-    (
-        namespace.clone().unwrap_or_default(),
-        name.clone().unwrap_or_default(),
-    )
-}
-
-/// Returns whether the first version is older than the second. Versions that are no numbers cannot be compared.
-pub(super) fn is_older(first: &str, second: &str) -> bool {
-    let number = |version: &str| version.parse::<u128>().ok();
-    number(first).is_some_and(|first| number(second).is_some_and(|second| first < second))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use kube::runtime::watcher::Event;
 use kube::{Client, Resource};
 use prometheus_client::metrics::gauge::Gauge;
 use serde::de::DeserializeOwned;
+use tokio::sync::watch;
 use tracing::warn;
 
 use super::change::Change;
@@ -20,12 +21,11 @@ use super::handle::Cache;
 use super::index::Index;
 use super::list_limiter::{ListLimiter, ListPermit};
 use super::list_watch::ListWatch;
-use super::position::{self, Position};
+use super::position::Position;
 use super::sync_state::{Retry, SyncState};
 use super::tolerant::Tolerant;
 use super::values::Values;
 use crate::metrics::{CacheLabels, Metrics};
-use follow::Follower;
 
 type Handler = Box<dyn Fn(Change<'_>) + Send + Sync>;
 
@@ -42,6 +42,17 @@ pub struct Reflector<K> {
     listed: BTreeMap<NamespacedName, CacheEntry<K>>,
     /// The last error. It is stored so that the same error is logged only once.
     problem: Option<String>,
+}
+
+/// The state of a cache that follows an API server.
+struct Follower<K> {
+    source: ListWatch<K>,
+    position: Position,
+    permit: ListPermit,
+    retry: Retry,
+    lists: ListLimiter,
+    /// Changes when another cache has found that the API server was restored.
+    restored: watch::Receiver<()>,
 }
 
 impl<K> Reflector<K>

@@ -11,7 +11,7 @@ use tracing::{debug, warn};
 
 use super::denial::Denial;
 use super::field_error::Warnings;
-use super::peak_bytes;
+use super::memory::peak_bytes;
 use super::project_lookup::ProjectLookup;
 use super::review::{self, AdmissionRequest};
 use super::validate_workload::validate_workload;

@@ -5,7 +5,7 @@ use api::{Instance, InstanceSpec, WorkloadDeployment};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::template_hash;
+use super::observed::template_hash;
 use crate::objects::is_terminating;
 
 /// Returns a sentence for users if the Instance has the hash of the current template but lacks parts of it.

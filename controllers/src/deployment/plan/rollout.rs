@@ -8,7 +8,7 @@ use api::workload::ORDERED_READY;
 use api::{Instance, WorkloadDeployment};
 use kube::ResourceExt;
 
-use super::{Instances, instance_name, is_drifted, is_ready, ordinal, ordinal_of_name};
+use super::observed::{Instances, instance_name, is_drifted, is_ready, ordinal, ordinal_of_name};
 use crate::objects::is_terminating;
 
 /// A step of the ordered rollout.
@@ -93,13 +93,16 @@ pub(super) fn steps(deployment: &WorkloadDeployment, instances: &Instances) -> V
         .collect()
 }
 
+/// Surplus Instances and their ordinals.
+type Surplus<'a> = Vec<(i32, &'a Arc<Instance>)>;
+
 /// Returns the objects that have the names of wanted ordinals, and the surplus Instances with their ordinals.
 fn slots<'a>(
     deployment: &WorkloadDeployment,
     instances: &'a Instances,
     wanted: i32,
-) -> (BTreeMap<i32, Slot<'a>>, Vec<(i32, &'a Arc<Instance>)>) {
-    let (mut slots, mut surplus) = (BTreeMap::new(), Vec::new());
+) -> (BTreeMap<i32, Slot<'a>>, Surplus<'a>) {
+    let (mut slots, mut surplus) = (BTreeMap::new(), Surplus::new());
     let is_wanted = |ordinal: &i32| (0..wanted).contains(ordinal);
     for instance in &instances.own {
         match ordinal(deployment, instance) {

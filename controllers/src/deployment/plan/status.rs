@@ -11,7 +11,8 @@ use api::workload_deployment::{AVAILABLE, REPLICAS_READY};
 use api::{Instance, WorkloadDeployment, WorkloadDeploymentStatus};
 use jiff::Timestamp;
 
-use super::{HASH_PREFIX, Instances, is_drifted, is_ready, pruned, template_hash};
+use super::observed::{HASH_PREFIX, Instances, is_drifted, is_ready, template_hash};
+use super::pruned::pruned;
 
 /// Returns the status. `refusal` is the error of the API server that refused a step.
 pub(super) fn status(

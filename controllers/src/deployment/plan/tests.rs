@@ -1,7 +1,7 @@
 mod templates;
 
 use api::allowed::REPLICAS_MAX;
-use api::condition::ConditionStatus;
+use api::condition::{self, ConditionStatus};
 use api::instance::{InstanceControllerSpec, InstanceControllerStatus};
 use api::reasons::workload_deployment as reason;
 use api::workload_deployment::AVAILABLE;

@@ -6,15 +6,12 @@ use std::time::Duration;
 use futures::StreamExt;
 use kube::core::WatchEvent;
 use kube::runtime::watcher::{self, Event};
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use tower_http::timeout::TimeoutError;
 use tracing::info;
 
-use super::{
-    CacheEntry, Debug, DeserializeOwned, ListLimiter, ListPermit, ListWatch, Position, Reflector,
-    Resource, Retry, Tolerant, position,
-};
+use super::{CacheEntry, Debug, DeserializeOwned, Follower, Reflector, Resource, Tolerant};
+use crate::cache::entry;
 use crate::cache::list_watch::WatchEvents;
 use crate::cache::position::Verdict;
 
@@ -22,17 +19,6 @@ use crate::cache::position::Verdict;
 const REPORTED: Duration = Duration::from_secs(5);
 /// Shortest time between the starts of two watches, if the API server ends them normally.
 const SHORTEST: Duration = Duration::from_secs(1);
-
-/// The state of a cache that follows an API server.
-pub(super) struct Follower<K> {
-    pub(super) source: ListWatch<K>,
-    pub(super) position: Position,
-    pub(super) permit: ListPermit,
-    pub(super) retry: Retry,
-    pub(super) lists: ListLimiter,
-    /// Changes when another cache has found that the API server was restored.
-    pub(super) restored: watch::Receiver<()>,
-}
 
 impl<K> Follower<K> {
     /// Tells the other caches of the API server that it was restored.
@@ -164,7 +150,7 @@ where
                             WatchEvent::Added(object)
                             | WatchEvent::Modified(object)
                             | WatchEvent::Deleted(object),
-                        )) => position::key(object.meta()) == key,
+                        )) => entry::key(object.meta()) == key,
                         _ => false,
                     };
                     if let Err(end) = self.apply_event(follower, event) {
