@@ -92,12 +92,15 @@ pub(super) fn steps(deployment: &WorkloadDeployment, instances: &Instances) -> V
         .collect()
 }
 
+/// Surplus Instances and their ordinals.
+type Surplus<'a> = Vec<(i32, &'a Arc<Instance>)>;
+
 /// Returns the objects that have the names of wanted ordinals, and the surplus Instances with their ordinals.
 fn slots<'a>(
     deployment: &WorkloadDeployment,
     instances: &'a Instances,
     wanted: i32,
-) -> (BTreeMap<i32, Slot<'a>>, Vec<(i32, &'a Arc<Instance>)>) {
+) -> (BTreeMap<i32, Slot<'a>>, Surplus<'a>) {
     let (mut slots, mut surplus) = (BTreeMap::new(), Vec::new());
     let is_wanted = |ordinal: &i32| (0..wanted).contains(ordinal);
     for instance in &instances.own {
