@@ -48,7 +48,7 @@ impl Controller for DeploymentController {
             return Ok(Outcome::Gone);
         };
         // An Instance that changes between these reads may be in both lists or in none of them. Its event triggers the
-        // next reconciliation, and a write that is wrong in the meantime is refused: a create because the name exists, a
+        // next reconciliation. A write that is wrong in the meantime is refused: a create because the name exists, a
         // delete because the UID differs.
         let instances = self.cell.instances.readable(&key.namespace);
         let undecodable = self.cell.instances.undecodable(&key.namespace);

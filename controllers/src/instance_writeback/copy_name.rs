@@ -1,8 +1,8 @@
 //! Finds the copy of an Instance on the hub, and the name that a new copy gets.
 //!
-//! A copy has the name of its Instance. If the hub's Instance of this name is that of another cell of the same city, or if
-//! the name is not a DNS label, the copy has a name with a hash of the cell. A copy keeps its name: a copy with a hash is
-//! used also after the readable name has become free.
+//! A copy has the name of its Instance. If the hub's Instance of this name is that of another cell of the same city, or
+//! if the name is not a DNS label, the copy has a name with a hash of the cell. A copy keeps its name: a copy with a
+//! hash is used also after the readable name has become free.
 
 use api::{CellName, Instance, labels};
 
@@ -19,8 +19,8 @@ pub(super) struct NamedCopy {
 }
 
 impl NamedCopy {
-    /// Reads the copy of an Instance of this cell. The hub is asked for the second name only if the first name is not that
-    /// of the copy.
+    /// Reads the copy of an Instance of this cell. The hub is asked for the second name only if the first name is not
+    /// that of the copy.
     pub(super) async fn read(
         copies: &Collection<'_, Instance>,
         cell: &CellName,

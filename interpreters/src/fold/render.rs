@@ -144,7 +144,7 @@ impl<'a> StatusFold<'a> {
         let any_report = self.cells.iter().any(|(_, cell)| cell.report.is_some());
         // Former versions wrote the status of a single cell without the name of the cell. Such a status is used until a
         // cell reports, and it gets no name, because another cell may have replaced the single cell.
-        let is_unnamed = former.reporting_cell.is_none()
+        let is_unnamed = former.reporting_cell().is_none()
             && former.cells.is_empty()
             && (former.counters != Counters::default() || !former.conditions.is_empty());
         if is_unnamed && !any_report && !self.cells.is_empty() {
@@ -153,7 +153,7 @@ impl<'a> StatusFold<'a> {
         let is_single = self.cells.len() == 1;
         let view = |(name, cell): &'f NamedContribution<'a>| match &cell.report {
             Some(report) => CellView::of_report(name, report, cell.missing.is_none()),
-            None if former.reporting_cell.as_ref() == Some(name) => {
+            None if former.reporting_cell() == Some(name.as_ref()) => {
                 CellView::of_hub_status(Some(name), former)
             }
             None => {

@@ -127,9 +127,9 @@ impl<'f, 'a> RenderedStatus<'f, 'a> {
         self.counters == former.counters
             && self.observed_generation == observed_generation
             && former.generations == without_added
-            && self.reporting_cell == former.reporting_cell.as_deref()
+            && self.reporting_cell == former.reporting_cell()
             && self.conditions == former.conditions
-            && self.cells_reporting.as_ref() == former.cells_reporting.as_deref()
+            && self.cells_reporting.as_ref() == former.cells_reporting()
             && self.cells.len() == former.cells.len()
             && self
                 .cells

@@ -60,8 +60,7 @@ pub(super) fn cells_reporting<'a>(
     let parts =
         problems().map(|(name, problem)| truncated(problem.describe(name).into(), max_per_cell));
     let on_hub = former
-        .cells_reporting
-        .as_ref()
+        .cells_reporting()
         .filter(|former| former.status == ConditionStatus::False)
         .map(|former| former.last_transition_time.clone());
     let shown = || shown_since(shown, CELLS_REPORTING, ConditionStatus::False);

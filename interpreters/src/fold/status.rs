@@ -20,13 +20,10 @@ pub(crate) struct StatusView<'a> {
     /// All conditions except `CellsReporting`.
     pub(crate) conditions: Vec<ConditionView<'a>>,
     pub(crate) conditions_text: ConditionsText<'a>,
-    /// `CellsReporting`. The fold adds this condition, so only the status on the hub has it.
-    pub(crate) cells_reporting: Option<Box<ConditionView<'a>>>,
     pub(crate) generations: Generations,
     /// `status.cells`. Only the status on the hub has this field.
     pub(crate) cells: Vec<RememberedCell<'a>>,
-    /// `status.reportingCell`. Only the status on the hub has this field.
-    pub(crate) reporting_cell: Option<Cow<'a, str>>,
+    hub_fields: Option<Box<HubFields<'a>>>,
     /// The fields that the fold does not know.
     pub(crate) others: Fields<'a>,
 }
@@ -67,6 +64,14 @@ pub(crate) struct RememberedCell<'a> {
     pub(crate) template_replicas: Option<i32>,
 }
 
+/// Fields that the fold adds, so only the status on the hub has them. They are stored apart, because a request can contain
+/// very many reports.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct HubFields<'a> {
+    cells_reporting: Option<ConditionView<'a>>,
+    reporting_cell: Option<Cow<'a, str>>,
+}
+
 impl<'a> StatusView<'a> {
     /// Reads a status in any JSON form. Returns `None` if the status is empty or the CRD does not allow the type or the
     /// value of a field. With such a field, the API server would refuse the joined status, and Karmada would retry
@@ -84,11 +89,28 @@ impl<'a> StatusView<'a> {
         valid.then_some(self)
     }
 
-    /// Moves `CellsReporting` from `conditions` to `cells_reporting`.
+    /// Returns `CellsReporting`.
+    pub(crate) fn cells_reporting(&self) -> Option<&ConditionView<'a>> {
+        self.hub_fields.as_ref()?.cells_reporting.as_ref()
+    }
+
+    /// Returns `status.reportingCell`.
+    pub(crate) fn reporting_cell(&self) -> Option<&str> {
+        self.hub_fields.as_ref()?.reporting_cell.as_deref()
+    }
+
+    pub(crate) fn set_reporting_cell(&mut self, name: Cow<'a, str>) {
+        let fields = self.hub_fields.get_or_insert_default();
+        fields.reporting_cell = Some(name);
+    }
+
+    /// Moves `CellsReporting` out of `conditions`.
     pub(crate) fn take_cells_reporting(&mut self) {
         let is_own = |condition: &ConditionView<'a>| condition.type_ == CELLS_REPORTING;
         if let Some(own) = self.conditions.iter().find(|condition| is_own(condition)) {
-            self.cells_reporting = Some(Box::new(own.clone()));
+            let own = own.clone();
+            let fields = self.hub_fields.get_or_insert_default();
+            fields.cells_reporting = Some(own);
             self.conditions.retain(|condition| !is_own(condition));
             self.conditions_text = ConditionsText::default();
         }
@@ -143,7 +165,9 @@ impl<'a> Visitor<'a> for StatusVisitor<'a> {
                 "cells" => status.cells = fields.next_value::<Option<_>>()?.unwrap_or_default(),
                 "reportingCell" => {
                     let name = fields.next_value::<Option<Text<'_>>>()?;
-                    status.reporting_cell = name.map(|Text(name)| name);
+                    if let Some(Text(name)) = name {
+                        status.set_reporting_cell(name);
+                    }
                 }
                 other => {
                     let value: &'a RawValue = fields.next_value()?;

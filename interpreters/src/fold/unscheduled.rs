@@ -47,7 +47,7 @@ pub fn no_matching_cell(
     let available = condition(AVAILABLE, Unknown, available_since, former_available);
     replace(&mut conditions, available);
 
-    let former_reporting = former.cells_reporting.as_deref();
+    let former_reporting = former.cells_reporting();
     let kept_time = shown_since(template.shown, CELLS_REPORTING, False)
         .or_else(|| hub_since(former_reporting, False));
     let reporting_since = kept_time.unwrap_or_else(|| time(since));

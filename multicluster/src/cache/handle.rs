@@ -83,8 +83,8 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
         entries.filter_map(CacheEntry::readable).collect()
     }
 
-    /// Returns the objects of a namespace that cannot be decoded, sorted by name. Together with [`Self::readable`], these
-    /// are all objects of the namespace.
+    /// Returns the objects of a namespace that cannot be decoded, sorted by name. Together with [`Self::readable`],
+    /// these are all objects of the namespace.
     pub fn undecodable(&self, namespace: &str) -> Vec<Arc<InvalidObject>> {
         let contents = self.inner.read();
         if contents.undecodable == 0 {

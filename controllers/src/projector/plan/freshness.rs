@@ -1,5 +1,5 @@
-//! Adds the state of the cell to the status of a projection. The status on the hub does not contain it, because a cell that
-//! cannot be reached does not write.
+//! Adds the state of the cell to the status of a projection. The status on the hub does not contain it, because a cell
+//! that cannot be reached does not write.
 
 use std::borrow::Cow;
 
