@@ -36,7 +36,7 @@ const CONTROL_PLANE: &str = "/control-plane";
 const HUB: &str = "/hub";
 /// The namespace that exists in every project and on the hub.
 const DEFAULT: &str = "default";
-/// The network in this namespace of every project.
+/// Name of the network in the namespace [`DEFAULT`] of every project.
 const NETWORK: &str = "default";
 
 /// One API server of the simulation.
@@ -106,7 +106,7 @@ async fn answer(State(planes): State<Arc<Planes>>, request: Request) -> Response
 impl Planes {
     fn new() -> Self {
         let hub = Plane::new("hub");
-        // The hub is identified by this Namespace.
+        // The UID of this Namespace `default` is the identity of the hub.
         hub.server
             .seed(KindId::named("Namespace"), "", DEFAULT, json!({}));
         karmada::join_cells(&hub.server);

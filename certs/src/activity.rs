@@ -34,7 +34,7 @@ pub(crate) struct Activity {
     period: AtomicUsize,
     /// The time at which a request last began, was answered or ended, in milliseconds after `start`.
     last_progress: AtomicU64,
-    /// Whether the connection is charged to the share of its first request.
+    /// Whether the connection has moved to the share of the slots that its first request belongs to (see `slots`).
     is_classified: AtomicBool,
     /// Notified when another connection gets the slot of this connection.
     pub(crate) evicted: Notify,
@@ -107,7 +107,7 @@ impl Activity {
         })
     }
 
-    /// Counts the body of a request as not arrived until the value is dropped.
+    /// Counts the body of a request as not arrived until the returned [`Receiving`] is dropped.
     pub(crate) fn receiving(self: &Arc<Self>) -> Receiving {
         self.receiving.fetch_add(1, Ordering::AcqRel);
         Receiving(Arc::clone(self))
