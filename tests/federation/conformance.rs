@@ -20,8 +20,9 @@ use apiserver::{ApiServer, objects};
 use harness::Milo;
 use http::{Method, Request};
 use http_body_util::BodyExt;
-use kube::Client;
 use kube::client::Body;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
 use serde_json::Value;
 
 use normal::Normalizer;
@@ -34,7 +35,10 @@ const PROJECT: &str = "a";
 pub(crate) async fn the_api_server_in_memory_answers_as_a_real_one(
     milo: &Milo,
 ) -> anyhow::Result<()> {
-    let real = milo.project(PROJECT)?.client();
+    // A client of kube returns every response. The clients of this project return refusals as errors.
+    let kubeconfig = Kubeconfig::read_from(milo.project(PROJECT)?.kubeconfig())?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    let real = Client::try_from(config)?;
     let server = ApiServer::new();
     server.put(objects::namespace(DEFAULT_NAMESPACE, "of-default"));
     // After this call, the in-memory API server has no earlier events, like a kube-apiserver after its start.
