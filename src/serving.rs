@@ -162,7 +162,7 @@ impl Servers {
 fn operator_limits() -> Limits {
     Limits {
         connections: OPERATOR_CONNECTIONS,
-        connections_per_address: OPERATOR_CONNECTIONS,
+        connections_per_address: OPERATOR_CONNECTIONS / 4,
         requests: 4 * OPERATOR_CONNECTIONS,
         ..Limits::default()
     }

@@ -2,6 +2,7 @@
 //! admission may send to a project.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use api::ProjectName;
@@ -15,7 +16,12 @@ const REQUESTERS_MAX: usize = 1024;
 
 /// The requesters with access reviews in flight.
 #[derive(Debug, Default)]
-pub(crate) struct CallerLimits(Mutex<HashMap<(ProjectName, String), Weak<Semaphore>>>);
+pub(crate) struct CallerLimits {
+    /// By the hash of project and user. The name of a user can have thousands of bytes. If two requesters have the same
+    /// hash, they share a limit.
+    limits: Mutex<HashMap<u64, Weak<Semaphore>>>,
+    hasher: RandomState,
+}
 
 impl CallerLimits {
     /// Waits until the requester may have another access review in flight. Returns `None` only if the semaphore is
@@ -30,12 +36,12 @@ impl CallerLimits {
     }
 
     fn limit(&self, project: &ProjectName, user: &str) -> Arc<Semaphore> {
-        let mut limits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
         if limits.len() >= REQUESTERS_MAX {
             limits.retain(|_, limit| limit.strong_count() > 0);
         }
         let known = limits
-            .entry((project.clone(), user.to_owned()))
+            .entry(self.hasher.hash_one((project.as_str(), user)))
             .or_default();
         match known.upgrade() {
             Some(limit) => limit,
@@ -77,7 +83,7 @@ mod tests {
         for user in 0..4 * REQUESTERS_MAX {
             limits.limit(&project, &user.to_string());
         }
-        assert!(limits.0.lock().unwrap().len() <= REQUESTERS_MAX);
+        assert!(limits.limits.lock().unwrap().len() <= REQUESTERS_MAX);
         assert!(Arc::ptr_eq(&held, &limits.limit(&project, "held")));
     }
 }

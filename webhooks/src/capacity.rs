@@ -80,7 +80,10 @@ impl Capacity {
         let decoding_max = (bytes - bytes / 4).min(u32::MAX as usize);
         let part = bytes / 8;
         // One source address may send the largest body.
-        let largest = limits.body.saturating_add(REQUEST_OVERHEAD);
+        let body_max = limits
+            .body
+            .min(decoding_max / interpreters::PEAK_BYTES_PER_BYTE);
+        let largest = body_max.saturating_add(REQUEST_OVERHEAD).min(part);
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             slots: Pool::new(limits.requests),
@@ -89,7 +92,7 @@ impl Capacity {
             sources: Sources::new(part - part / 4, (part - part / 4).max(largest)),
             decoding: Arc::new(Semaphore::new(decoding_max)),
             decoding_max,
-            workers: Semaphore::new(cpus.div_ceil(2)),
+            workers: Semaphore::new((cpus / 2 / protocols.max(1)).max(1)),
         }
     }
 

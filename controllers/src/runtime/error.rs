@@ -144,7 +144,8 @@ impl ReconcileError {
     pub(crate) fn hub_refusal(&self) -> Option<String> {
         match self {
             Self::Api { source, .. } if is_webhook_down(source) => {
-                Some(self.to_string().chars().take(REFUSAL_MAX).collect())
+                let text = without_cause(&self.to_string());
+                Some(text.chars().take(REFUSAL_MAX).collect())
             }
             Self::Several { first, outage, .. } => first
                 .hub_refusal()
@@ -221,6 +222,16 @@ fn is_webhook_down(error: &kube::Error) -> bool {
         kube::Error::Api(status) => status.code == 500 && status.message.contains(WEBHOOK_DOWN),
         _ => false,
     }
+}
+
+/// Cuts the message about a webhook after the name of the webhook. The cause behind the name can differ each time: it
+/// contains times and port numbers. A condition with the cause would be written at each retry.
+fn without_cause(text: &str) -> String {
+    let Some((before, after)) = text.split_once(WEBHOOK_DOWN) else {
+        return text.to_owned();
+    };
+    let name = after.split('"').nth(1).unwrap_or_default();
+    format!("{before}{WEBHOOK_DOWN} {name:?}; the log has the cause")
 }
 
 /// Returns the message of an API server, without the rest of its `Status`.

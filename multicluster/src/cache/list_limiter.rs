@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// Maximum number of concurrent lists. When the process starts with thousands of projects, more concurrent lists would
 /// not be faster, because they would share the same CPU time.
-const LISTS: usize = 32;
+pub(super) const LISTS: usize = 32;
 /// Longest time that a list holds its slot. An API server that does not answer delays the lists of other API servers
 /// for at most this time.
 const SLOT_MAX: Duration = Duration::from_secs(2);

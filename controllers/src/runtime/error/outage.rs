@@ -174,6 +174,19 @@ mod tests {
     }
 
     #[test]
+    fn the_message_about_a_webhook_is_the_same_at_each_attempt() {
+        let message = |port: u16| {
+            let text = format!(
+                r#"failed calling webhook "a.example": failed to call webhook: read tcp 10.0.0.1:{port}: reset"#
+            );
+            let error = answer(json!({"code": 500, "message": text}));
+            ReconcileError::api("apply Pod a", error).hub_refusal()
+        };
+        assert_eq!(message(4711), message(4712));
+        assert!(message(4711).is_some_and(|it| it.contains("\"a.example\"")));
+    }
+
+    #[test]
     fn a_refusal_before_an_outage_does_not_hide_the_outage() {
         let invalid = || ReconcileError::api("apply Pod a", answer(json!({"code": 422})));
         let unreachable = || ReconcileError::api("get Pod a", kube::Error::Service("EOF".into()));

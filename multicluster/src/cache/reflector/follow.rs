@@ -76,6 +76,8 @@ where
                 End::Lost(reason) => {
                     info!(plane = %self.plane, kind = %K::kind(&()), reason, "all objects are listed again");
                     follower.position.lose();
+                    // A check may hold a slot. Waiting for another slot would block all caches that do the same.
+                    follower.permit.end();
                     follower.permit = follower.lists.permit().await;
                 }
                 End::Failed(error) => {
@@ -139,6 +141,7 @@ where
         match verdict.map_err(watcher::Error::WatchStartFailed)? {
             Verdict::Continues => {}
             Verdict::ContinuesIfReported(key) => {
+                follower.permit.end();
                 let until = Instant::now() + REPORTED;
                 loop {
                     let event = tokio::select! {

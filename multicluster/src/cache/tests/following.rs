@@ -8,6 +8,7 @@ use kube::core::PartialObjectMeta;
 use tokio::time::{Instant, sleep};
 
 use super::*;
+use crate::cache::list_limiter::LISTS;
 
 /// Time limit of a wait. The clock is paused, so waiting costs nothing.
 const WITHIN: Duration = Duration::from_mins(5);
@@ -124,6 +125,21 @@ async fn a_restored_api_server_is_listed_although_it_has_passed_the_former_versi
     following
         .until(|it| it.state() == "a@2 d@3 e@4 f@5 g@6 h@7 i@8")
         .await;
+}
+
+/// A cache must not hold a slot while it waits for one. Otherwise the caches of many API servers wait for each other.
+#[tokio::test(start_paused = true)]
+async fn a_restored_api_server_is_listed_with_the_last_free_slot() {
+    let following = following().await;
+    let backup = following.server.backup();
+    following.server.put(config_map("b"));
+    following.until(|it| it.state() == "a@2 b@3").await;
+    let mut taken = Vec::new();
+    for _ in 1..LISTS {
+        taken.push(following.lists.permit().await);
+    }
+    following.server.restore(&backup);
+    following.until(|it| it.state() == "a@2").await;
 }
 
 #[tokio::test(start_paused = true)]
