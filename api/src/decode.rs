@@ -108,6 +108,7 @@ struct Guard<T, const FORMS: u8>(T);
 /// Passes each method to the wrapped deserializer without a change.
 macro_rules! unchanged {
     ($($method:ident)*) => {$(
+        #[inline]
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
             self.0.$method(visitor)
         }
@@ -117,6 +118,7 @@ macro_rules! unchanged {
 /// Decodes any type but a text. For these types, `serde_json` decodes the same values with `deserialize_any`.
 macro_rules! no_text {
     ($($method:ident)*) => {$(
+        #[inline]
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
             self.0.deserialize_any(Guard::<_, NO_TEXT>(visitor))
         }
@@ -135,14 +137,17 @@ impl<'de, D: Deserializer<'de>, const FORMS: u8> Deserializer<'de> for Guard<D, 
         deserialize_u32 deserialize_u64 deserialize_f32 deserialize_f64 deserialize_unit deserialize_seq deserialize_map
     }
 
+    #[inline]
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
         self.0.deserialize_any(Guard::<_, ANY>(visitor))
     }
 
+    #[inline]
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
         self.0.deserialize_option(Guard::<_, ANY>(visitor))
     }
 
+    #[inline]
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
         name: &'static str,
@@ -152,6 +157,7 @@ impl<'de, D: Deserializer<'de>, const FORMS: u8> Deserializer<'de> for Guard<D, 
             .deserialize_newtype_struct(name, Guard::<_, ANY>(visitor))
     }
 
+    #[inline]
     fn deserialize_unit_struct<V: Visitor<'de>>(
         self,
         _name: &'static str,
@@ -160,6 +166,7 @@ impl<'de, D: Deserializer<'de>, const FORMS: u8> Deserializer<'de> for Guard<D, 
         self.deserialize_unit(visitor)
     }
 
+    #[inline]
     fn deserialize_tuple<V: Visitor<'de>>(
         self,
         _length: usize,
@@ -168,6 +175,7 @@ impl<'de, D: Deserializer<'de>, const FORMS: u8> Deserializer<'de> for Guard<D, 
         self.deserialize_seq(visitor)
     }
 
+    #[inline]
     fn deserialize_tuple_struct<V: Visitor<'de>>(
         self,
         _name: &'static str,
@@ -177,6 +185,7 @@ impl<'de, D: Deserializer<'de>, const FORMS: u8> Deserializer<'de> for Guard<D, 
         self.deserialize_seq(visitor)
     }
 
+    #[inline]
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _name: &'static str,
@@ -186,6 +195,7 @@ impl<'de, D: Deserializer<'de>, const FORMS: u8> Deserializer<'de> for Guard<D, 
         self.0.deserialize_any(Guard::<_, OBJECT>(visitor))
     }
 
+    #[inline]
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         name: &'static str,
@@ -195,6 +205,7 @@ impl<'de, D: Deserializer<'de>, const FORMS: u8> Deserializer<'de> for Guard<D, 
         self.0.deserialize_enum(name, variants, visitor)
     }
 
+    #[inline]
     fn is_human_readable(&self) -> bool {
         self.0.is_human_readable()
     }
@@ -203,6 +214,7 @@ impl<'de, D: Deserializer<'de>, const FORMS: u8> Deserializer<'de> for Guard<D, 
 /// Passes each value to the wrapped visitor without a change.
 macro_rules! passed {
     ($($method:ident: $value:ty),*) => {$(
+        #[inline]
         fn $method<E: Error>(self, value: $value) -> Result<V::Value, E> {
             self.0.$method(value)
         }
@@ -212,6 +224,7 @@ macro_rules! passed {
 /// Passes a text to the wrapped visitor, or refuses the text.
 macro_rules! text {
     ($($method:ident: $value:ty),*) => {$(
+        #[inline]
         fn $method<E: Error>(self, value: $value) -> Result<V::Value, E> {
             match FORMS {
                 ANY => self.0.$method(value),
@@ -231,18 +244,22 @@ impl<'de, V: Visitor<'de>, const FORMS: u8> Visitor<'de> for Guard<V, FORMS> {
         self.0.expecting(f)
     }
 
+    #[inline]
     fn visit_none<E: Error>(self) -> Result<V::Value, E> {
         self.0.visit_none()
     }
 
+    #[inline]
     fn visit_unit<E: Error>(self) -> Result<V::Value, E> {
         self.0.visit_unit()
     }
 
+    #[inline]
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
         self.0.visit_some(Guard::<_, ANY>(deserializer))
     }
 
+    #[inline]
     fn visit_newtype_struct<D: Deserializer<'de>>(
         self,
         deserializer: D,
@@ -250,6 +267,7 @@ impl<'de, V: Visitor<'de>, const FORMS: u8> Visitor<'de> for Guard<V, FORMS> {
         self.0.visit_newtype_struct(Guard::<_, ANY>(deserializer))
     }
 
+    #[inline]
     fn visit_seq<A: SeqAccess<'de>>(self, elements: A) -> Result<V::Value, A::Error> {
         match FORMS {
             OBJECT => Err(A::Error::invalid_type(Unexpected::Seq, &self)),
@@ -257,10 +275,12 @@ impl<'de, V: Visitor<'de>, const FORMS: u8> Visitor<'de> for Guard<V, FORMS> {
         }
     }
 
+    #[inline]
     fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<V::Value, A::Error> {
         self.0.visit_map(Guard::<_, ANY>(fields))
     }
 
+    #[inline]
     fn visit_enum<A: EnumAccess<'de>>(self, variant: A) -> Result<V::Value, A::Error> {
         self.0.visit_enum(variant)
     }
@@ -277,6 +297,7 @@ fn shown(text: &str) -> Unexpected<'_> {
 impl<'de, A: SeqAccess<'de>, const FORMS: u8> SeqAccess<'de> for Guard<A, FORMS> {
     type Error = A::Error;
 
+    #[inline]
     fn next_element_seed<S: DeserializeSeed<'de>>(
         &mut self,
         seed: S,
@@ -284,6 +305,7 @@ impl<'de, A: SeqAccess<'de>, const FORMS: u8> SeqAccess<'de> for Guard<A, FORMS>
         self.0.next_element_seed(Guard::<_, ANY>(seed))
     }
 
+    #[inline]
     fn size_hint(&self) -> Option<usize> {
         self.0.size_hint()
     }
@@ -292,6 +314,7 @@ impl<'de, A: SeqAccess<'de>, const FORMS: u8> SeqAccess<'de> for Guard<A, FORMS>
 impl<'de, A: MapAccess<'de>, const FORMS: u8> MapAccess<'de> for Guard<A, FORMS> {
     type Error = A::Error;
 
+    #[inline]
     fn next_key_seed<S: DeserializeSeed<'de>>(
         &mut self,
         seed: S,
@@ -299,10 +322,12 @@ impl<'de, A: MapAccess<'de>, const FORMS: u8> MapAccess<'de> for Guard<A, FORMS>
         self.0.next_key_seed(seed)
     }
 
+    #[inline]
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
         self.0.next_value_seed(Guard::<_, ANY>(seed))
     }
 
+    #[inline]
     fn size_hint(&self) -> Option<usize> {
         self.0.size_hint()
     }
@@ -311,6 +336,7 @@ impl<'de, A: MapAccess<'de>, const FORMS: u8> MapAccess<'de> for Guard<A, FORMS>
 impl<'de, S: DeserializeSeed<'de>, const FORMS: u8> DeserializeSeed<'de> for Guard<S, FORMS> {
     type Value = S::Value;
 
+    #[inline]
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<S::Value, D::Error> {
         self.0.deserialize(Guard::<_, ANY>(deserializer))
     }

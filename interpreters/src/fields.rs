@@ -109,6 +109,15 @@ impl<'a> Field<'a> {
         rest.strip_prefix(':').unwrap_or(rest).trim_start()
     }
 
+    /// Returns the text of the field, if it has no blanks beside the colon and no escapes in its name. [`write_object`]
+    /// writes the same text.
+    fn written(self) -> Option<&'a str> {
+        let (name, rest) = self.split();
+        let value = rest.strip_prefix(':')?;
+        let has_blanks = value.starts_with(|c: char| c.is_ascii_whitespace());
+        (!has_blanks && !name.contains('\\')).then_some(self.0)
+    }
+
     /// Returns the size of the field in an object without blanks, in bytes, rounded up.
     pub(crate) fn max_size(self) -> usize {
         self.0.len()
@@ -116,6 +125,12 @@ impl<'a> Field<'a> {
 
     /// Returns the JSON text of the name, and the text after the name.
     fn split(self) -> (&'a str, &'a str) {
+        // Most names have no escapes. Then the next quote ends the name.
+        let end = self.0.get(1..).and_then(|rest| rest.find('"'));
+        let simple = end.and_then(|end| self.0.split_at_checked(end + 2));
+        if let Some(parts) = simple.filter(|(name, _)| !name.contains('\\')) {
+            return parts;
+        }
         let mut escaped = false;
         let is_end = |byte: u8| {
             let ends = byte == b'"' && !escaped;
@@ -178,11 +193,14 @@ pub(crate) fn write_object<'a, V, W: Write>(
             put(out, b",")?;
         }
         match member {
-            Member::Field(field) => {
-                write_value(out, &field.name())?;
-                put(out, b":")?;
-                put(out, field.value().as_bytes())?;
-            }
+            Member::Field(field) => match field.written() {
+                Some(text) => put(out, text.as_bytes())?,
+                None => {
+                    write_value(out, &field.name())?;
+                    put(out, b":")?;
+                    put(out, field.value().as_bytes())?;
+                }
+            },
             Member::New(name, new) => {
                 write_value(out, name)?;
                 put(out, b":")?;

@@ -37,7 +37,10 @@ pub(super) fn write(status: &str, added: &AddedFields) -> Result<String, Interpr
         return Ok("{}".to_owned());
     }
     let added = added.sorted();
-    fields.retain(|field| added.iter().all(|(name, _)| field.name() != *name));
+    fields.retain(|field| {
+        let name = field.name();
+        added.iter().all(|(added, _)| name != *added)
+    });
     let added = added.into_iter();
     let added = added.filter_map(|(name, number)| Some((name, number?)));
     let size: usize = fields.iter().map(|field| field.max_size() + 1).sum();
