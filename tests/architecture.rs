@@ -210,6 +210,25 @@ fn invariants() -> BTreeSet<String> {
     numbers
 }
 
+#[test]
+fn every_test_that_a_page_names_exists() {
+    let root = harness::checkout::root();
+    let mut count = 0;
+    for page in ["invariants", "failures"] {
+        let path = root.join(format!("docs/concepts/{page}.md"));
+        let text = fs::read_to_string(path).unwrap();
+        let spans = text.split('`').skip(1).step_by(2);
+        for (file, test) in spans.filter_map(|span| span.split_once(".rs::")) {
+            let source = fs::read_to_string(root.join(file).with_extension("rs"));
+            let source = source.unwrap_or_else(|error| panic!("{page}: {file}.rs: {error}"));
+            let is_there = source.contains(&format!("fn {test}("));
+            assert!(is_there, "{page}: {file}.rs has no test {test}");
+            count += 1;
+        }
+    }
+    assert!(count > 50, "{count}");
+}
+
 /// Returns the reasons of conditions and events, read from the list in `api/src/reasons.rs`.
 fn reasons() -> Vec<String> {
     let list = harness::checkout::root().join("api/src/reasons.rs");

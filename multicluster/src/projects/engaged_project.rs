@@ -135,7 +135,7 @@ impl EngagedProject {
     }
 
     /// Returns the same as [`EngagedProject::cities`]. Use it while a user waits: if the cache is not current, the list
-    /// is retried soon. For [`OUTDATED_MAX`] after the cache was current last, returns the cities that were known then,
+    /// is retried soon. For `OUTDATED_MAX` after the cache was current last, returns the cities that were known then,
     /// together with the problem.
     ///
     /// # Errors
