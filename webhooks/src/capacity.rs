@@ -54,7 +54,8 @@ pub(crate) struct Capacity {
     decoding: Arc<Semaphore>,
     decoding_max: usize,
     sources: Sources,
-    /// One permit for each large body that may use a CPU at a time. Half of the CPUs stay free for small requests.
+    /// One permit for each large body that may use a CPU at a time. All protocols together use half of the CPUs, but each
+    /// protocol has at least one permit.
     workers: Semaphore,
 }
 
