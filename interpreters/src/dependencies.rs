@@ -4,8 +4,10 @@
 
 use std::borrow::Cow;
 
+use api::decode::for_each;
+use serde::{Deserialize, Deserializer};
+
 use crate::error::InterpretError;
-use crate::instance_spec::{InstanceSpecView, References};
 use crate::review::Dependencies;
 
 const CONFIG_MAP: &str = "ConfigMap";
@@ -13,11 +15,150 @@ const SECRET: &str = "Secret";
 /// Longest name of a namespace, in bytes (a DNS label). The answer repeats the namespace for each dependency.
 const NAMESPACE_MAX: usize = 63;
 
+/// The parts of an instance spec that refer to ConfigMaps and Secrets. A hostile spec can have a million empty elements
+/// in a list, so each list keeps only the names.
+#[derive(Default, Deserialize)]
+pub(crate) struct SpecWithReferences<'a> {
+    #[serde(borrow, default)]
+    runtime: RuntimeReferences<'a>,
+    #[serde(borrow, default, deserialize_with = "volumes")]
+    volumes: References<'a>,
+}
+
+#[derive(Default, Deserialize)]
+struct RuntimeReferences<'a> {
+    #[serde(borrow)]
+    sandbox: Option<SandboxReferences<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SandboxReferences<'a> {
+    #[serde(borrow, default, deserialize_with = "containers")]
+    containers: References<'a>,
+    #[serde(borrow, default, deserialize_with = "pull_secrets")]
+    image_pull_secrets: References<'a>,
+}
+
+/// The names of ConfigMaps and Secrets. A name can be in a list several times.
+#[derive(Default)]
+struct References<'a> {
+    config_maps: Vec<Cow<'a, str>>,
+    secrets: Vec<Cow<'a, str>>,
+}
+
+impl<'a> References<'a> {
+    /// Adds two names. An empty name means that there is no reference.
+    fn add(&mut self, config_map: Cow<'a, str>, secret: Cow<'a, str>) {
+        for (names, name) in [
+            (&mut self.config_maps, config_map),
+            (&mut self.secrets, secret),
+        ] {
+            if !name.is_empty() {
+                names.push(name);
+            }
+        }
+    }
+
+    fn append(&mut self, other: Self) {
+        append(&mut self.config_maps, other.config_maps);
+        append(&mut self.secrets, other.secrets);
+    }
+}
+
+fn append<T>(list: &mut Vec<T>, mut other: Vec<T>) {
+    if list.is_empty() {
+        *list = other;
+    } else {
+        list.append(&mut other);
+    }
+}
+
+#[derive(Default, Deserialize)]
+struct ContainerReferences<'a> {
+    #[serde(borrow, default, deserialize_with = "variables")]
+    env: References<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct EnvVarView<'a> {
+    #[serde(borrow, default)]
+    value_from: EnvVarSourceView<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct EnvVarSourceView<'a> {
+    #[serde(borrow, default)]
+    config_map_key_ref: NameRef<'a>,
+    #[serde(borrow, default)]
+    secret_key_ref: NameRef<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct VolumeView<'a> {
+    #[serde(borrow, default)]
+    config_map: NameRef<'a>,
+    #[serde(borrow, default)]
+    secret: SecretVolumeView<'a>,
+}
+
+/// A reference by name. An empty name means that there is no reference.
+#[derive(Default, Deserialize)]
+struct NameRef<'a> {
+    #[serde(borrow, default)]
+    name: Cow<'a, str>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SecretVolumeView<'a> {
+    #[serde(borrow, default)]
+    secret_name: Cow<'a, str>,
+}
+
+/// Reads a list, and calls `add` with each element.
+fn references<'de: 'a, 'a, T: Deserialize<'de>, D: Deserializer<'de>>(
+    list: D,
+    add: impl Fn(&mut References<'a>, T),
+) -> Result<References<'a>, D::Error> {
+    let mut references = References::default();
+    for_each(list, |element| add(&mut references, element))?;
+    Ok(references)
+}
+
+fn volumes<'de: 'a, 'a, D: Deserializer<'de>>(list: D) -> Result<References<'a>, D::Error> {
+    references(list, |references, volume: VolumeView<'a>| {
+        references.add(volume.config_map.name, volume.secret.secret_name);
+    })
+}
+
+fn containers<'de: 'a, 'a, D: Deserializer<'de>>(list: D) -> Result<References<'a>, D::Error> {
+    references(list, |references, container: ContainerReferences<'a>| {
+        references.append(container.env);
+    })
+}
+
+fn variables<'de: 'a, 'a, D: Deserializer<'de>>(list: D) -> Result<References<'a>, D::Error> {
+    references(list, |references, variable: EnvVarView<'a>| {
+        let from = variable.value_from;
+        references.add(from.config_map_key_ref.name, from.secret_key_ref.name);
+    })
+}
+
+fn pull_secrets<'de: 'a, 'a, D: Deserializer<'de>>(list: D) -> Result<References<'a>, D::Error> {
+    references(list, |references, secret: NameRef<'a>| {
+        references.add(Cow::default(), secret.name);
+    })
+}
+
 /// Returns the dependencies of an object. The inputs are its instance spec and the value of its annotation
 /// `compute.datumapis.com/expected-referenced-data`.
 pub(crate) fn of_instance_spec<'a>(
     namespace: Cow<'a, str>,
-    spec: InstanceSpecView<'a>,
+    spec: SpecWithReferences<'a>,
     expected_referenced_data: &str,
 ) -> Result<Dependencies<'a>, InterpretError> {
     if namespace.len() > NAMESPACE_MAX {
@@ -26,7 +167,7 @@ pub(crate) fn of_instance_spec<'a>(
     }
     let mut references = spec.volumes;
     if let Some(sandbox) = spec.runtime.sandbox {
-        references.append(sandbox.containers.variables);
+        references.append(sandbox.containers);
         references.append(sandbox.image_pull_secrets);
     }
     let References {
@@ -75,7 +216,7 @@ mod tests {
     use super::*;
 
     fn names(spec: &str, annotation: &str) -> Vec<String> {
-        let spec: InstanceSpecView<'_> = serde_json::from_str(spec).unwrap();
+        let spec: SpecWithReferences<'_> = serde_json::from_str(spec).unwrap();
         let dependencies = of_instance_spec("ns-1".into(), spec, annotation).unwrap();
         dependencies
             .iter()
@@ -120,7 +261,7 @@ mod tests {
     #[test]
     fn a_namespace_that_cannot_exist_is_an_error() {
         let of = |length: usize| {
-            let spec = InstanceSpecView::default();
+            let spec = SpecWithReferences::default();
             of_instance_spec("n".repeat(length).into(), spec, "").map(|found| found.iter().count())
         };
         assert_eq!(of(63), Ok(0));

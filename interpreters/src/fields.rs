@@ -1,26 +1,47 @@
 //! The fields of a JSON object, without a tree of values.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt;
 use std::io::{self, Write};
 use std::iter;
 
 use api::text::Text;
-use serde::de::{Error as _, MapAccess, Visitor};
-use serde::{Deserialize, Serialize};
-use serde_json::Deserializer;
+use serde::Serialize;
+use serde::de::{self, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use api::decode::visit_map;
 
-/// The fields of a JSON object. Each field is a part of the text of the object, so a field needs little memory: an
-/// object can have a million fields.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Fields<'a>(Vec<Field<'a>>);
+/// The fields of a JSON object. Each field is stored as three positions in the text of the object, because an object
+/// can have a million fields.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fields<'a> {
+    object: &'a str,
+    positions: Vec<FieldPosition>,
+}
 
-/// The text of one field, from the start of its name to the end of its value.
+/// The position of a field in the text of its object, in bytes.
+#[derive(Clone, Copy, Debug)]
+struct FieldPosition {
+    /// The start of the name, after the quote.
+    name: u32,
+    /// The end of the name, before the quote.
+    name_end: u32,
+    /// The end of the value.
+    end: u32,
+    name_has_escapes: bool,
+}
+
+/// One field of a JSON object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Field<'a>(&'a str);
+pub(crate) struct Field<'a> {
+    /// The name as JSON, without the quotes.
+    name: &'a str,
+    name_has_escapes: bool,
+    /// The text after the quote that ends the name, to the end of the value.
+    rest: &'a str,
+}
 
 impl<'a> Fields<'a> {
     /// Returns the fields of a JSON object, sorted.
@@ -30,28 +51,63 @@ impl<'a> Fields<'a> {
         Ok(fields)
     }
 
-    /// Adds a field. Both texts must be parts of `object`.
-    pub(crate) fn push(&mut self, object: &'a str, name: &'a RawValue, value: &'a RawValue) {
-        let start = object.as_ptr().addr();
-        let offset = |part: &str| part.as_ptr().addr().checked_sub(start);
-        let end = offset(value.get()).map(|begin| begin + value.get().len());
-        let range = offset(name.get()).zip(end);
-        let field = range.and_then(|(begin, end)| object.get(begin..end));
-        if self.0.is_empty() {
-            // A hundred thousand cells can report one field each.
-            self.0.reserve_exact(1);
+    /// Creates an empty list of fields of this object.
+    pub(crate) fn of(object: &'a str) -> Self {
+        Self {
+            object,
+            positions: Vec::new(),
         }
-        self.0.extend(field.map(Field));
+    }
+
+    // A `&str` would not tell whether the name is a part of the object.
+    #[expect(clippy::ptr_arg)]
+    /// Adds a field. The value, and a borrowed name, must be parts of the object.
+    ///
+    /// # Errors
+    ///
+    /// An error if the field is not a part of the object, or if the object is larger than 4 GiB.
+    pub(crate) fn push<E: de::Error>(
+        &mut self,
+        name: &Cow<'a, str>,
+        value: &'a RawValue,
+    ) -> Result<(), E> {
+        let start = self.object.as_ptr().addr();
+        let offset = |part: &str| part.as_ptr().addr().wrapping_sub(start);
+        let value_start = offset(value.get());
+        let range = match name {
+            Cow::Borrowed(name) => Some((offset(name), offset(name) + name.len())),
+            Cow::Owned(_) => name_before(self.object, value_start),
+        };
+        let (name_start, name_end) =
+            range.ok_or_else(|| E::custom("a name that is not part of the object"))?;
+        let position = |offset: usize| {
+            u32::try_from(offset).map_err(|_| E::custom("an object of more than 4 GiB"))
+        };
+        let field = FieldPosition {
+            name: position(name_start)?,
+            name_end: position(name_end)?,
+            end: position(value_start + value.get().len())?,
+            name_has_escapes: matches!(name, Cow::Owned(_)),
+        };
+        if self.positions.is_empty() {
+            // A hundred thousand cells can report one field each.
+            self.positions.reserve_exact(1);
+        }
+        self.positions.push(field);
+        Ok(())
     }
 
     /// Sorts the fields by name. If a name occurs several times, keeps the last field with the name.
     pub(crate) fn sort(&mut self) {
-        if self.0.is_sorted_by(|one, next| one.name() < next.name()) {
+        let object = self.object;
+        let name = |position: &FieldPosition| position.name(object);
+        let positions = &mut self.positions;
+        if positions.is_sorted_by(|one, next| name(one) < name(next)) {
             return;
         }
-        self.0.sort_by(|one, other| one.name().cmp(&other.name()));
-        self.0.dedup_by(|later, kept| {
-            let is_same = later.name() == kept.name();
+        positions.sort_by(|one, other| name(one).cmp(&name(other)));
+        positions.dedup_by(|later, kept| {
+            let is_same = name(later) == name(kept);
             if is_same {
                 *kept = *later;
             }
@@ -61,19 +117,93 @@ impl<'a> Fields<'a> {
 
     /// Keeps only some fields.
     pub(crate) fn retain(&mut self, is_kept: impl Fn(Field<'a>) -> bool) {
-        self.0.retain(|field| is_kept(*field));
+        let object = self.object;
+        self.positions
+            .retain(|position| is_kept(position.field(object)));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.positions.is_empty()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.positions.len()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Field<'a>> {
-        self.0.iter().copied()
+        let object = self.object;
+        self.positions
+            .iter()
+            .map(move |position| position.field(object))
+    }
+}
+
+impl FieldPosition {
+    fn field(self, object: &str) -> Field<'_> {
+        Field {
+            name: part(object, self.name, self.name_end),
+            name_has_escapes: self.name_has_escapes,
+            rest: part(object, self.name_end + 1, self.end),
+        }
+    }
+
+    /// Returns the name without escapes.
+    #[inline]
+    fn name(self, object: &str) -> Cow<'_, str> {
+        let name = part(object, self.name, self.name_end);
+        match self.name_has_escapes {
+            false => name.into(),
+            true => unescaped(name).into(),
+        }
+    }
+}
+
+/// Returns the text between two positions.
+#[inline]
+fn part(object: &str, start: u32, end: u32) -> &str {
+    let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
+    let part = range.and_then(|(start, end)| object.get(start..end));
+    part.unwrap_or_default()
+}
+
+/// Returns the text of a JSON string without quotes.
+#[cold]
+fn unescaped(json: &str) -> String {
+    let text: Result<String, _> = serde_json::from_str(&format!("\"{json}\""));
+    text.unwrap_or_default()
+}
+
+/// Returns the start and the end of a name, without the quotes. The value of the field starts at `value`.
+fn name_before(object: &str, value: usize) -> Option<(usize, usize)> {
+    let before = object.get(..value)?.trim_end().strip_suffix(':')?;
+    let name = before.trim_end().strip_suffix('"')?;
+    let is_escaped = |quote: usize| {
+        let before = name.as_bytes().get(..quote).unwrap_or_default();
+        let backslashes = before.iter().rev().take_while(|byte| **byte == b'\\');
+        backslashes.count() % 2 == 1
+    };
+    let mut quotes = name.rmatch_indices('"').map(|(quote, _)| quote);
+    let quote = quotes.find(|quote| !is_escaped(*quote))?;
+    Some((quote + 1, name.len()))
+}
+
+impl PartialEq for Fields<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Fields<'_> {}
+
+impl PartialOrd for Fields<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Fields<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.iter().cmp(other.iter())
     }
 }
 
@@ -87,74 +217,48 @@ impl<'de> Visitor<'de> for FieldsVisitor<'de> {
     }
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Fields<'de>, M::Error> {
-        let mut fields = Fields::default();
-        while let Some((name, value)) = map.next_entry::<&RawValue, _>()? {
-            unescaped(name.get()).map_err(M::Error::custom)?;
-            fields.push(self.0, name, value);
+        let mut fields = Fields::of(self.0);
+        while let Some((Text(name), value)) = map.next_entry()? {
+            fields.push(&name, value)?;
         }
         Ok(fields)
     }
 }
 
 impl<'a> Field<'a> {
-    /// Returns the name without quotes and escapes.
+    /// Returns the name without escapes.
+    #[inline]
     pub(crate) fn name(self) -> Cow<'a, str> {
-        unescaped(self.split().0).unwrap_or_default()
+        match self.name_has_escapes {
+            false => self.name.into(),
+            true => unescaped(self.name).into(),
+        }
     }
 
     /// Returns the JSON text of the value.
     pub(crate) fn value(self) -> &'a str {
-        let (_, rest) = self.split();
-        let rest = rest.trim_start();
+        let rest = self.rest.trim_start();
         rest.strip_prefix(':').unwrap_or(rest).trim_start()
-    }
-
-    /// Returns the text of the field, if it has no blanks beside the colon and no escapes in its name. [`write_object`]
-    /// writes the same text.
-    fn written(self) -> Option<&'a str> {
-        let (name, rest) = self.split();
-        let value = rest.strip_prefix(':')?;
-        let has_blanks = value.starts_with(|c: char| c.is_ascii_whitespace());
-        (!has_blanks && !name.contains('\\')).then_some(self.0)
     }
 
     /// Returns the size of the field in an object without blanks, in bytes, rounded up.
     pub(crate) fn max_size(self) -> usize {
-        self.0.len()
+        self.name.len() + "''".len() + self.rest.len()
     }
 
-    /// Returns the JSON text of the name, and the text after the name.
-    fn split(self) -> (&'a str, &'a str) {
-        // Most names have no escapes. Then the next quote ends the name.
-        let end = self.0.get(1..).and_then(|rest| rest.find('"'));
-        let simple = end.and_then(|end| self.0.split_at_checked(end + 2));
-        if let Some(parts) = simple.filter(|(name, _)| !name.contains('\\')) {
-            return parts;
+    /// Writes the field without blanks beside the colon, and without needless escapes in the name.
+    fn write(self, out: &mut impl Write) -> serde_json::Result<()> {
+        match self.name_has_escapes {
+            true => write_value(out, &self.name())?,
+            false => {
+                put(out, b"\"")?;
+                put(out, self.name.as_bytes())?;
+                put(out, b"\"")?;
+            }
         }
-        let mut escaped = false;
-        let is_end = |byte: u8| {
-            let ends = byte == b'"' && !escaped;
-            escaped = byte == b'\\' && !escaped;
-            ends
-        };
-        // The first character is the quote before the name.
-        let end = self.0.bytes().skip(1).position(is_end);
-        let length = end.map_or(0, |end| end + 2);
-        self.0.split_at_checked(length).unwrap_or_default()
+        put(out, b":")?;
+        put(out, self.value().as_bytes())
     }
-}
-
-/// Returns the text of a JSON string. A string without escapes is not copied.
-///
-/// # Errors
-///
-/// An error if an escape is not valid.
-pub(crate) fn unescaped(json: &str) -> serde_json::Result<Cow<'_, str>> {
-    if json.contains('\\') {
-        let text = Text::deserialize(&mut Deserializer::from_str(json));
-        return text.map(|Text(text)| text);
-    }
-    Ok(json.trim_matches('"').into())
 }
 
 /// One field of an object that is written: a field of another object, or a field with a new value.
@@ -193,14 +297,7 @@ pub(crate) fn write_object<'a, V, W: Write>(
             put(out, b",")?;
         }
         match member {
-            Member::Field(field) => match field.written() {
-                Some(text) => put(out, text.as_bytes())?,
-                None => {
-                    write_value(out, &field.name())?;
-                    put(out, b":")?;
-                    put(out, field.value().as_bytes())?;
-                }
-            },
+            Member::Field(field) => field.write(out)?,
             Member::New(name, new) => {
                 write_value(out, name)?;
                 put(out, b":")?;

@@ -8,17 +8,17 @@ use std::borrow::Cow;
 
 use api::instance::READY;
 use api::reasons::instance::PENDING as DEFAULT_REASON;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::annotations::AnnotationsView;
-use crate::dependencies;
+use crate::dependencies::{self, SpecWithReferences};
 use crate::error::InterpretError;
-use crate::instance_spec::InstanceSpecView;
 use crate::patch::Patch;
 use crate::raw::{parse, same};
-use crate::requirements;
-use crate::review::{Component, InterpretRequest, Operation, OperationOutcome, Requirements};
+use crate::requirements::{self, SpecWithSizes};
+use crate::review::{Component, InterpretRequest, Operation, OperationOutcome};
 use api::decode::{for_each, from_str};
 
 /// Answers one request in any JSON form.
@@ -26,57 +26,40 @@ pub(crate) fn interpret<'a>(
     operation: Operation,
     request: &InterpretRequest<'a>,
 ) -> Result<OperationOutcome<'a>, InterpretError> {
-    let instance = parse("request.object", request.object()?)?;
-    let observed = || parse("request.observedObject", request.observed_object()?);
-    let reports = || parse("request.aggregatedStatus", request.aggregated_status());
-    interpret_parts(operation, instance, observed, reports)
-}
-
-/// Answers one request. The observed object and the cell reports are decoded only if the operation needs them.
-pub(crate) fn interpret_parts<'a>(
-    operation: Operation,
-    instance: InstanceView<'a>,
-    observed: impl FnOnce() -> Result<InstanceView<'a>, InterpretError>,
-    reports: impl FnOnce() -> Result<InstanceReports<'a>, InterpretError>,
-) -> Result<OperationOutcome<'a>, InterpretError> {
     Ok(match operation {
-        Operation::InterpretReplica => OperationOutcome::Replicas {
-            replicas: 1,
-            requirements: instance.requirements()?,
-        },
-        Operation::InterpretComponent => OperationOutcome::Components(vec![Component {
-            name: "instance",
-            replicas: 1,
-            replica_requirements: instance.requirements()?,
-        }]),
-        // An Instance has no field for a number of replicas.
-        Operation::ReviseReplica => OperationOutcome::Patch(Patch::default()),
-        Operation::Retain => OperationOutcome::Patch(retain(&instance, &observed()?)),
+        Operation::InterpretReplica => interpret_replica(object(request)?)?,
+        Operation::InterpretComponent => interpret_component(object(request)?)?,
+        Operation::ReviseReplica => OperationOutcome::Patch(revise_replica(&object(request)?)),
+        Operation::Retain => {
+            let observed = parse("request.observedObject", request.observed_object()?)?;
+            OperationOutcome::Patch(retain(&object(request)?, &observed))
+        }
         Operation::AggregateStatus => {
-            OperationOutcome::Patch(aggregate_status(&instance, &reports()?))
+            let reports = parse("request.aggregatedStatus", request.aggregated_status())?;
+            OperationOutcome::Patch(aggregate_status(&object(request)?, &reports))
         }
-        Operation::InterpretDependency => {
-            OperationOutcome::Dependencies(dependencies::of_instance_spec(
-                instance.metadata.namespace,
-                instance.spec,
-                instance.metadata.annotations.expected_referenced_data(),
-            )?)
+        Operation::InterpretDependency => interpret_dependency(object(request)?)?,
+        Operation::InterpretStatus => {
+            OperationOutcome::Status(interpret_status(&object(request)?).into())
         }
-        Operation::InterpretStatus => OperationOutcome::Status(instance.reported_status().into()),
-        Operation::InterpretHealth => {
-            OperationOutcome::Health(rank(instance.status) == Rank::Ready)
-        }
+        Operation::InterpretHealth => OperationOutcome::Health(interpret_health(&object(request)?)),
     })
 }
 
-/// A view of the fields that the interpreter reads, borrowed from the request.
+fn object<'a, S: Default + Deserialize<'a>>(
+    request: &InterpretRequest<'a>,
+) -> Result<InstanceView<'a, S>, InterpretError> {
+    parse("request.object", request.object()?)
+}
+
+/// A view of an Instance, borrowed from the request. `S` is the view of the spec. Each operation has its own view.
 #[derive(Deserialize)]
-pub(crate) struct InstanceView<'a> {
-    #[serde(borrow, default)]
+#[serde(bound(deserialize = "'de: 'a, S: Default + Deserialize<'de>"))]
+pub(crate) struct InstanceView<'a, S = IgnoredAny> {
+    #[serde(default)]
     metadata: InstanceMetadata<'a>,
-    #[serde(borrow, default)]
-    spec: InstanceSpecView<'a>,
-    #[serde(borrow)]
+    #[serde(default)]
+    spec: S,
     status: Option<&'a RawValue>,
 }
 
@@ -91,23 +74,44 @@ struct InstanceMetadata<'a> {
     namespace: Cow<'a, str>,
 }
 
-impl<'a> InstanceView<'a> {
-    fn requirements(&self) -> Result<Option<Requirements>, InterpretError> {
-        requirements::of_runtime("spec.runtime", &self.spec.runtime)
-    }
+/// The part of the spec that belongs to the cell.
+#[derive(Default, Deserialize)]
+pub(crate) struct SpecWithController<'a> {
+    #[serde(borrow)]
+    controller: Option<&'a RawValue>,
+}
 
-    /// Returns the whole status. Returns `{}` if there is no status or the object is terminating.
-    fn reported_status(&self) -> &'a str {
-        let status = self
-            .status
-            .filter(|_| self.metadata.deletion_timestamp.is_none());
-        let status = status.map(RawValue::get).filter(|status| *status != "null");
-        status.unwrap_or("{}")
-    }
+/// Returns one replica, and its requirements.
+pub(crate) fn interpret_replica<'a>(
+    instance: InstanceView<'_, SpecWithSizes<'_>>,
+) -> Result<OperationOutcome<'a>, InterpretError> {
+    Ok(OperationOutcome::Replicas {
+        replicas: 1,
+        requirements: requirements::of_runtime("spec.runtime", instance.spec.runtime)?,
+    })
+}
+
+/// Returns one component, which is the Instance.
+pub(crate) fn interpret_component<'a>(
+    instance: InstanceView<'_, SpecWithSizes<'_>>,
+) -> Result<OperationOutcome<'a>, InterpretError> {
+    Ok(OperationOutcome::Components(vec![Component {
+        name: "instance",
+        replicas: 1,
+        replica_requirements: requirements::of_runtime("spec.runtime", instance.spec.runtime)?,
+    }]))
+}
+
+/// Changes nothing. An Instance has no field for a number of replicas.
+pub(crate) fn revise_replica(_: &InstanceView<'_>) -> Patch {
+    Patch::default()
 }
 
 /// Copies `spec.controller` from the observed object, because this field belongs to the cell.
-fn retain(desired: &InstanceView<'_>, observed: &InstanceView<'_>) -> Patch {
+pub(crate) fn retain<'a>(
+    desired: &InstanceView<'a, SpecWithController<'a>>,
+    observed: &InstanceView<'a, SpecWithController<'a>>,
+) -> Patch {
     let mut patch = Patch::default();
     let desired = desired.spec.controller.map(RawValue::get);
     if let Some(controller) = observed.spec.controller
@@ -116,6 +120,34 @@ fn retain(desired: &InstanceView<'_>, observed: &InstanceView<'_>) -> Patch {
         patch.add("/spec/controller", controller.get());
     }
     patch
+}
+
+/// Returns the ConfigMaps and Secrets that the Instance uses, and the ConfigMaps and Secrets in the annotation.
+pub(crate) fn interpret_dependency<'a>(
+    instance: InstanceView<'a, SpecWithReferences<'a>>,
+) -> Result<OperationOutcome<'a>, InterpretError> {
+    let InstanceMetadata {
+        namespace,
+        annotations,
+        ..
+    } = instance.metadata;
+    let annotation = annotations.expected_referenced_data();
+    dependencies::of_instance_spec(namespace, instance.spec, annotation)
+        .map(OperationOutcome::Dependencies)
+}
+
+/// Returns the whole status. Returns `{}` if there is no status or the object is terminating.
+pub(crate) fn interpret_status<'a>(instance: &InstanceView<'a>) -> &'a str {
+    let status = instance
+        .status
+        .filter(|_| instance.metadata.deletion_timestamp.is_none());
+    let status = status.map(RawValue::get).filter(|status| *status != "null");
+    status.unwrap_or("{}")
+}
+
+/// Returns true if the Instance is ready.
+pub(crate) fn interpret_health(instance: &InstanceView<'_>) -> bool {
+    rank(instance.status) == Rank::Ready
 }
 
 /// The rank of a status. A status with more information about the Instance has a higher rank. Several cells can have an
@@ -233,7 +265,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for InstanceReports<'a> {
 
 /// Sets the status of the object. With one cell, the new status is the status of this cell. With several cells, the new
 /// status is the status with the highest rank. With several cells, a former status with a higher rank is never replaced.
-fn aggregate_status(instance: &InstanceView<'_>, reports: &InstanceReports<'_>) -> Patch {
+pub(crate) fn aggregate_status(
+    instance: &InstanceView<'_>,
+    reports: &InstanceReports<'_>,
+) -> Patch {
     let mut patch = Patch::default();
     let Some(InstanceReport {
         rank: highest,

@@ -16,7 +16,6 @@ mod fast;
 mod fields;
 pub mod fold;
 mod instance;
-mod instance_spec;
 mod patch;
 mod quantities;
 mod raw;

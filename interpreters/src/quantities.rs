@@ -45,21 +45,25 @@ impl<'a> Quantities<'a> {
         self.are_too_many || SIZE.iter().all(has)
     }
 
-    /// Returns the amounts, by resource name. `field` is the path of the quantities, for error messages.
-    pub(crate) fn amounts(&self, field: &str) -> Result<BTreeMap<&str, Amount>, QuantityError> {
+    /// Passes the name and the amount of each resource to `each`. `field` is the path of the quantities, for error
+    /// messages.
+    pub(crate) fn for_each_amount(
+        self,
+        field: fmt::Arguments<'_>,
+        mut each: impl FnMut(Cow<'a, str>, Amount) -> Result<(), QuantityError>,
+    ) -> Result<(), QuantityError> {
         if self.are_too_many {
             return Err(too_many(field));
         }
         self.list
-            .iter()
-            .map(|(resource, quantity)| match quantity.amount() {
-                Ok(amount) => Ok((resource.as_ref(), amount)),
+            .into_iter()
+            .try_for_each(|(resource, quantity)| match quantity.amount() {
+                Ok(amount) => each(resource, amount),
                 Err(error) => Err(InterpretError::new(
                     format_args!("{field}[{resource}]"),
                     error,
                 )),
             })
-            .collect()
     }
 }
 
@@ -96,56 +100,54 @@ impl<'de: 'a, 'a> Visitor<'de> for QuantitiesVisitor<'a> {
 
 /// The sum of the limits of all containers.
 #[derive(Default)]
-pub(crate) struct ContainerLimits {
+pub(crate) struct ContainerLimits<'a> {
     /// The number of containers.
     containers: usize,
     /// Whether a container has no complete size. There is no sum then.
     is_incomplete: bool,
-    sums: BTreeMap<String, Amount>,
+    sums: BTreeMap<Cow<'a, str>, Amount>,
     /// The first error.
     error: Option<QuantityError>,
 }
 
-impl ContainerLimits {
+impl<'a> ContainerLimits<'a> {
     /// Adds the limits of the next container.
-    pub(crate) fn add(&mut self, limits: &Quantities<'_>) {
+    pub(crate) fn add(&mut self, limits: Quantities<'a>) {
         let index = self.containers;
         self.containers += 1;
         self.is_incomplete |= !limits.is_size();
         if self.is_incomplete || self.error.is_some() {
             return;
         }
-        let field = format!("sandbox.containers[{index}].resources.limits");
-        self.error = self.try_add(&field, limits).err();
-    }
-
-    fn try_add(&mut self, field: &str, limits: &Quantities<'_>) -> Result<(), QuantityError> {
-        for (resource, amount) in limits.amounts(field)? {
-            let is_full = self.sums.len() == RESOURCES_MAX;
-            match self.sums.get_mut(resource) {
+        let field = format_args!("sandbox.containers[{index}].resources.limits");
+        let sums = &mut self.sums;
+        let added = limits.for_each_amount(field, |resource, amount| {
+            let is_full = sums.len() == RESOURCES_MAX;
+            match sums.get_mut(&resource) {
                 Some(sum) => *sum = sum.saturating_add(amount),
                 None if is_full => return Err(too_many(field)),
-                None => drop(self.sums.insert(resource.to_owned(), amount)),
+                None => drop(sums.insert(resource, amount)),
             }
-        }
-        Ok(())
+            Ok(())
+        });
+        self.error = added.err();
     }
 
     /// Returns the sums. Returns `None` if there are no containers, or if a container has no complete size. `runtime` is
     /// the path of `spec.runtime`, for error messages.
     pub(crate) fn sums(
-        &self,
+        self,
         runtime: &str,
-    ) -> Result<Option<&BTreeMap<String, Amount>>, InterpretError> {
+    ) -> Result<Option<BTreeMap<Cow<'a, str>, Amount>>, InterpretError> {
         if self.containers == 0 || self.is_incomplete {
             return Ok(None);
         }
-        match &self.error {
+        match self.error {
             Some(InterpretError { field, problem }) => Err(InterpretError::new(
                 format_args!("{runtime}.{field}"),
                 problem,
             )),
-            None => Ok(Some(&self.sums)),
+            None => Ok(Some(self.sums)),
         }
     }
 }

@@ -2,12 +2,15 @@
 //! requests of the runtime, the size of the instance type. Without a source, there are no requirements. See
 //! docs/concepts/interpreter.md.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use api::decode::for_each;
 use api::quantity::Amount;
+use serde::{Deserialize, Deserializer};
 
 use crate::error::InterpretError;
-use crate::instance_spec::RuntimeView;
+use crate::quantities::{ContainerLimits, Quantities};
 use crate::review::Requirements;
 
 /// The size of each instance type. See docs/concepts/interpreter.md.
@@ -16,28 +19,93 @@ const INSTANCE_TYPES: [(&str, [(&str, &str); 2]); 1] = [(
     [("cpu", "1"), ("memory", "2Gi")],
 )];
 
+/// The parts of an instance spec that determine the requirements.
+#[derive(Default, Deserialize)]
+pub(crate) struct SpecWithSizes<'a> {
+    #[serde(borrow, default)]
+    pub(crate) runtime: RuntimeSizes<'a>,
+}
+
+#[derive(Default, Deserialize)]
+pub(crate) struct RuntimeSizes<'a> {
+    #[serde(borrow, default)]
+    resources: RuntimeResourcesView<'a>,
+    #[serde(borrow)]
+    sandbox: Option<SandboxSizes<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RuntimeResourcesView<'a> {
+    #[serde(borrow, default)]
+    instance_type: Cow<'a, str>,
+    #[serde(borrow, default)]
+    requests: Quantities<'a>,
+}
+
+#[derive(Default, Deserialize)]
+struct SandboxSizes<'a> {
+    #[serde(borrow, default, deserialize_with = "limits")]
+    containers: ContainerLimits<'a>,
+}
+
+#[derive(Default, Deserialize)]
+struct ContainerSize<'a> {
+    #[serde(borrow, default)]
+    resources: ContainerResources<'a>,
+}
+
+#[derive(Default, Deserialize)]
+struct ContainerResources<'a> {
+    #[serde(borrow, default)]
+    limits: Quantities<'a>,
+}
+
+/// Reads the limits of all containers. A hostile spec can have a million empty containers, so the containers are not
+/// kept.
+fn limits<'de: 'a, 'a, D: Deserializer<'de>>(list: D) -> Result<ContainerLimits<'a>, D::Error> {
+    let mut limits = ContainerLimits::default();
+    for_each(list, |container: ContainerSize<'a>| {
+        limits.add(container.resources.limits);
+    })?;
+    Ok(limits)
+}
+
 /// Returns the requirements of one Instance. Returns `None` if the size of the Instance is unknown. `field` is the path
 /// of `spec.runtime`, for error messages.
 pub(crate) fn of_runtime(
     field: &str,
-    runtime: &RuntimeView<'_>,
+    runtime: RuntimeSizes<'_>,
 ) -> Result<Option<Requirements>, InterpretError> {
-    let limits = match &runtime.sandbox {
-        Some(sandbox) => sandbox.containers.limits.sums(field)?,
+    let RuntimeSizes { resources, sandbox } = runtime;
+    let limits = match sandbox {
+        Some(sandbox) => sandbox.containers.sums(field)?,
         None => None,
     };
-    let requests = &runtime.resources.requests;
     let resource_request = match limits {
-        Some(limits) => printed(limits),
-        None if requests.is_size() => {
-            printed(&requests.amounts(&format!("{field}.resources.requests"))?)
+        Some(limits) => limits.into_iter().map(printed).collect(),
+        None if resources.requests.is_size() => {
+            let field = format_args!("{field}.resources.requests");
+            let mut requests = BTreeMap::new();
+            resources
+                .requests
+                .for_each_amount(field, |resource, amount| {
+                    requests.extend([printed((resource, amount))]);
+                    Ok(())
+                })?;
+            requests
         }
-        None => match of_instance_type(&runtime.resources.instance_type) {
+        None => match of_instance_type(&resources.instance_type) {
             Some(size) => size,
             None => return Ok(None),
         },
     };
     Ok(Some(Requirements { resource_request }))
+}
+
+/// Returns the name and the amount of a resource as texts.
+fn printed((resource, amount): (Cow<'_, str>, Amount)) -> (String, String) {
+    (resource.into_owned(), amount.to_string())
 }
 
 fn of_instance_type(instance_type: &str) -> Option<BTreeMap<String, String>> {
@@ -51,20 +119,13 @@ fn of_instance_type(instance_type: &str) -> Option<BTreeMap<String, String>> {
     )
 }
 
-fn printed<K: AsRef<str>>(amounts: &BTreeMap<K, Amount>) -> BTreeMap<String, String> {
-    amounts
-        .iter()
-        .map(|(resource, amount)| (resource.as_ref().to_owned(), amount.to_string()))
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn requirements(runtime: &str) -> Option<BTreeMap<String, String>> {
-        let runtime: RuntimeView<'_> = serde_json::from_str(runtime).unwrap();
-        of_runtime("spec.runtime", &runtime)
+        let runtime: RuntimeSizes<'_> = serde_json::from_str(runtime).unwrap();
+        of_runtime("spec.runtime", runtime)
             .unwrap()
             .map(|r| r.resource_request)
     }
@@ -119,10 +180,8 @@ mod tests {
     #[test]
     fn too_many_resources_are_an_error() {
         let error = |runtime: &str| {
-            let runtime: RuntimeView<'_> = serde_json::from_str(runtime).unwrap();
-            of_runtime("spec.runtime", &runtime)
-                .unwrap_err()
-                .to_string()
+            let runtime: RuntimeSizes<'_> = serde_json::from_str(runtime).unwrap();
+            of_runtime("spec.runtime", runtime).unwrap_err().to_string()
         };
         let quantities = |count: usize| {
             let more = (2..count).map(|number| format!(r#","r{number}":1"#));
@@ -156,10 +215,10 @@ mod tests {
 
     #[test]
     fn the_error_names_the_malformed_quantity() {
-        let runtime: RuntimeView<'_> =
+        let runtime: RuntimeSizes<'_> =
             serde_json::from_str(r#"{"resources":{"requests":{"cpu":"lots","memory":"1Gi"}}}"#)
                 .unwrap();
-        let error = of_runtime("spec.runtime", &runtime).unwrap_err();
+        let error = of_runtime("spec.runtime", runtime).unwrap_err();
         assert_eq!(error.field, "spec.runtime.resources.requests[cpu]");
     }
 }

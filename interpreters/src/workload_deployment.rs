@@ -7,20 +7,21 @@ mod reported_status;
 mod view;
 
 use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
-use crate::dependencies;
+use crate::dependencies::{self, SpecWithReferences};
 use crate::error::InterpretError;
-use crate::instance_spec::InstanceTemplateView;
 use crate::patch::Patch;
 use crate::raw::parse;
-use crate::requirements;
+use crate::requirements::{self, SpecWithSizes};
 use crate::review::{Component, InterpretRequest, Operation, OperationOutcome};
 use reported_status::AddedFields;
 use view::{DeploymentMetadata, ScaleSettingsView};
 
 pub(crate) use aggregate::aggregate_status;
 pub(crate) use health_status::HealthStatus;
-pub(crate) use view::DeploymentView;
+pub(crate) use view::{DeploymentView, InstanceTemplateView};
 
 /// Answers one request in any JSON form.
 pub(crate) fn interpret<'a>(
@@ -30,13 +31,10 @@ pub(crate) fn interpret<'a>(
 ) -> Result<OperationOutcome<'a>, InterpretError> {
     let object: DeploymentView<'a> = parse("request.object", request.object()?)?;
     let deployment = &object;
-    let template = || match deployment.spec.template {
-        Some(template) => parse("spec.template", template.get()),
-        None => Ok(InstanceTemplateView::default()),
-    };
+    let template = deployment.spec.template;
     Ok(match operation {
-        Operation::InterpretReplica => interpret_replica(deployment, template)?,
-        Operation::InterpretComponent => interpret_component(deployment, template)?,
+        Operation::InterpretReplica => interpret_replica(deployment, || spec_of(template))?,
+        Operation::InterpretComponent => interpret_component(deployment, || spec_of(template))?,
         Operation::ReviseReplica => {
             OperationOutcome::Patch(revise_replica(deployment, request.replicas())?)
         }
@@ -46,8 +44,8 @@ pub(crate) fn interpret<'a>(
             OperationOutcome::Patch(retain(deployment, &observed))
         }
         Operation::InterpretDependency => {
-            let template = template()?;
-            interpret_dependency(object.metadata, template)?
+            let spec = spec_of(template)?;
+            interpret_dependency(object.metadata, spec)?
         }
         Operation::InterpretStatus => {
             OperationOutcome::Status(interpret_status(deployment)?.into())
@@ -66,17 +64,30 @@ pub(crate) fn interpret<'a>(
     })
 }
 
+/// Reads the instance spec of the template.
+fn spec_of<'a, S: Default + Deserialize<'a>>(
+    template: Option<&'a RawValue>,
+) -> Result<S, InterpretError> {
+    match template {
+        Some(template) => {
+            let template: InstanceTemplateView<S> = parse("spec.template", template.get())?;
+            Ok(template.spec)
+        }
+        None => Ok(S::default()),
+    }
+}
+
 /// Returns the desired number of instances, and the requirements of one instance. With 0 replicas the answer has no
 /// requirements, so Karmada keeps the object in its cells. See docs/concepts/interpreter.md.
 pub(crate) fn interpret_replica<'a, S, T>(
     deployment: &DeploymentView<'_, S, T>,
-    template: impl FnOnce() -> Result<InstanceTemplateView<'a>, InterpretError>,
+    spec: impl FnOnce() -> Result<SpecWithSizes<'a>, InterpretError>,
 ) -> Result<OperationOutcome<'a>, InterpretError> {
     let replicas = deployment.desired_replicas()?;
-    let runtime = template()?.spec.runtime;
+    let runtime = spec()?.runtime;
     let requirements = match replicas {
         0 => None,
-        _ => requirements::of_runtime("spec.template.spec.runtime", &runtime)?,
+        _ => requirements::of_runtime("spec.template.spec.runtime", runtime)?,
     };
     Ok(OperationOutcome::Replicas {
         replicas,
@@ -87,14 +98,14 @@ pub(crate) fn interpret_replica<'a, S, T>(
 /// Returns one component. The component is the set of all instances.
 pub(crate) fn interpret_component<'a, S, T>(
     deployment: &DeploymentView<'_, S, T>,
-    template: impl FnOnce() -> Result<InstanceTemplateView<'a>, InterpretError>,
+    spec: impl FnOnce() -> Result<SpecWithSizes<'a>, InterpretError>,
 ) -> Result<OperationOutcome<'a>, InterpretError> {
     let replicas = deployment.desired_replicas()?;
-    let runtime = template()?.spec.runtime;
+    let runtime = spec()?.runtime;
     let component = Component {
         name: "instances",
         replicas,
-        replica_requirements: requirements::of_runtime("spec.template.spec.runtime", &runtime)?,
+        replica_requirements: requirements::of_runtime("spec.template.spec.runtime", runtime)?,
     };
     Ok(OperationOutcome::Components(vec![component]))
 }
@@ -152,7 +163,7 @@ pub(crate) fn retain<S, T>(
 /// Returns the ConfigMaps and Secrets that the template uses, and the ConfigMaps and Secrets in the annotation.
 pub(crate) fn interpret_dependency<'a>(
     metadata: DeploymentMetadata<'a>,
-    template: InstanceTemplateView<'a>,
+    spec: SpecWithReferences<'a>,
 ) -> Result<OperationOutcome<'a>, InterpretError> {
     let DeploymentMetadata {
         namespace,
@@ -160,8 +171,7 @@ pub(crate) fn interpret_dependency<'a>(
         ..
     } = metadata;
     let annotation = annotations.expected_referenced_data();
-    dependencies::of_instance_spec(namespace, template.spec, annotation)
-        .map(OperationOutcome::Dependencies)
+    dependencies::of_instance_spec(namespace, spec, annotation).map(OperationOutcome::Dependencies)
 }
 
 /// Returns the whole status with additional fields. The fold needs the additional fields to compute generations and

@@ -2,6 +2,7 @@
 //! only if the operation needs these parts.
 
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::cursor::{Cursor, NotCanonical};
@@ -9,15 +10,15 @@ use super::request::FastRequest;
 use super::status;
 use crate::error::InterpretError;
 use crate::fold::{StatusFold, StatusView};
-use crate::instance_spec::InstanceTemplateView;
 use crate::review::{Operation, OperationOutcome};
 use crate::workload_deployment::{
-    DeploymentView, HealthStatus, aggregate_status, interpret_component, interpret_dependency,
-    interpret_health, interpret_replica, interpret_status, retain, revise_replica,
+    DeploymentView, HealthStatus, InstanceTemplateView, aggregate_status, interpret_component,
+    interpret_dependency, interpret_health, interpret_replica, interpret_status, retain,
+    revise_replica,
 };
 
 type SpecOnly<'a> = DeploymentView<'a, IgnoredAny, IgnoredAny>;
-type WithTemplate<'a> = DeploymentView<'a, IgnoredAny, InstanceTemplateView<'a>>;
+type WithTemplate<'a, S> = DeploymentView<'a, IgnoredAny, InstanceTemplateView<S>>;
 type WithConditions<'a> = DeploymentView<'a, HealthStatus, IgnoredAny>;
 
 /// Answers a request. The outer error is [`NotCanonical`]. The inner error is an answer to the request.
@@ -27,16 +28,16 @@ pub(super) fn interpret(
 ) -> Result<Result<OperationOutcome<'_>, InterpretError>, NotCanonical> {
     Ok(match request.operation {
         Operation::InterpretReplica => {
-            let (deployment, template) = with_template(request)?;
-            interpret_replica(&deployment, || Ok(template))
+            let (deployment, spec) = with_instance_spec(request)?;
+            interpret_replica(&deployment, || Ok(spec))
         }
         Operation::InterpretComponent => {
-            let (deployment, template) = with_template(request)?;
-            interpret_component(&deployment, || Ok(template))
+            let (deployment, spec) = with_instance_spec(request)?;
+            interpret_component(&deployment, || Ok(spec))
         }
         Operation::InterpretDependency => {
-            let (deployment, template) = with_template(request)?;
-            interpret_dependency(deployment.metadata, template)
+            let (deployment, spec) = with_instance_spec(request)?;
+            interpret_dependency(deployment.metadata, spec)
         }
         Operation::InterpretHealth => {
             let mut deployment: WithConditions<'_> = request.read::<_, IgnoredAny>()?.object;
@@ -59,7 +60,7 @@ pub(super) fn interpret(
         Operation::AggregateStatus => {
             let payload =
                 request.read_with::<_, _, IgnoredAny>(with_status, |cursor, object| {
-                    let expected = object.status.as_ref().map_or(0, |s| s.cells.len());
+                    let expected = object.status.as_ref().map_or(0, |s| s.cells().len());
                     status::items(cursor, expected)
                 })?;
             let fold: StatusFold<'_> = payload.aggregated_status.unwrap_or_default();
@@ -69,13 +70,13 @@ pub(super) fn interpret(
     })
 }
 
-/// Reads the object together with its template.
-fn with_template(
-    request: FastRequest<'_>,
-) -> Result<(WithTemplate<'_>, InstanceTemplateView<'_>), NotCanonical> {
-    let mut deployment: WithTemplate<'_> = request.read::<_, IgnoredAny>()?.object;
+/// Reads the object together with the instance spec of its template.
+fn with_instance_spec<'a, S: Default + Deserialize<'a>>(
+    request: FastRequest<'a>,
+) -> Result<(WithTemplate<'a, S>, S), NotCanonical> {
+    let mut deployment: WithTemplate<'a, S> = request.read::<_, IgnoredAny>()?.object;
     let template = deployment.spec.template.take().unwrap_or_default();
-    Ok((deployment, template))
+    Ok((deployment, template.spec))
 }
 
 /// Reads an object together with its status. The fields must be sorted, because Karmada writes sorted fields.

@@ -5,9 +5,13 @@
 use serde_json::value::RawValue;
 
 use super::cursor::{Cursor, NotCanonical};
-use crate::fold::cells::{CellContribution, ItemCollector, NamedContribution, StatusFold};
+use crate::fold::cells::{
+    AggregatedItem, CellContribution, ItemCollector, NamedContribution, StatusFold,
+};
 use crate::fold::condition::{ConditionView, ConditionsText, RememberedConditions};
-use crate::fold::status::{Counters, Generations, RememberedCell, StatusView, saturated};
+use crate::fold::status::{
+    Counters, Generations, KnownStatus, RememberedCell, StatusView, saturated,
+};
 
 /// Usual number of conditions in a status: `Available` and `ReplicasReady`.
 const USUAL_CONDITIONS: usize = 2;
@@ -20,8 +24,7 @@ pub(super) fn items<'a>(
 ) -> Result<StatusFold<'a>, NotCanonical> {
     let mut collector = ItemCollector::new(expected);
     cursor.list(|cursor| {
-        let (name, cell) =
-            cursor.canonical_or(item, |cursor| cursor.value().map(CellContribution::of_item))?;
+        let (name, cell) = cursor.canonical_or(item, item_of_any_form)?;
         collector.push(name, cell);
         Ok(())
     })?;
@@ -35,8 +38,10 @@ fn item<'a>(cursor: &mut Cursor<'a>) -> Result<NamedContribution<'a>, NotCanonic
     loop {
         if cursor.field(br#""clusterName":"#) {
             set_once(&mut name, cursor.text()?)?;
+        } else if cursor.field(br#""status":{}"#) {
+            set_once(&mut status, None)?;
         } else if cursor.field(br#""status":"#) {
-            set_once(&mut status, status_view(cursor)?)?;
+            set_once(&mut status, Some(status_view(cursor)?))?;
         } else if cursor.field(br#""applied":true"#) {
             set_once(&mut applied, true)?;
         } else if cursor.field(br#""applied":false"#) {
@@ -50,7 +55,7 @@ fn item<'a>(cursor: &mut Cursor<'a>) -> Result<NamedContribution<'a>, NotCanonic
         }
     }
     cursor.close()?;
-    let report = match status {
+    let report = match status.flatten() {
         Some(status) => Some(Box::new(status.checked().ok_or(NotCanonical)?)),
         None => None,
     };
@@ -60,6 +65,18 @@ fn item<'a>(cursor: &mut Cursor<'a>) -> Result<NamedContribution<'a>, NotCanonic
         message.unwrap_or_default().into(),
     );
     Ok((name.unwrap_or_default().into(), contribution))
+}
+
+/// Reads one `AggregatedStatusItem` in any JSON form.
+fn item_of_any_form<'a>(cursor: &mut Cursor<'a>) -> Result<NamedContribution<'a>, NotCanonical> {
+    cursor.canonical_or(
+        |cursor| {
+            let item: AggregatedItem<'_, KnownStatus<'_>> = cursor.value()?;
+            Ok(item.contribution(|KnownStatus(status)| status.checked()))
+        },
+        // The status is malformed, or it has a field that the fold does not know.
+        |cursor| cursor.value().map(CellContribution::of_item),
+    )
 }
 
 /// Sets the value of a field. Returns an error if the field already has a value.
@@ -75,6 +92,18 @@ fn set_once<T>(field: &mut Option<T>, value: T) -> Result<(), NotCanonical> {
 pub(super) fn former<'a>(cursor: &mut Cursor<'a>) -> Result<Option<StatusView<'a>>, NotCanonical> {
     cursor.canonical_or(
         |cursor| status_view(cursor).map(StatusView::checked),
+        former_of_any_form,
+    )
+}
+
+/// Reads the former status in any JSON form.
+fn former_of_any_form<'a>(cursor: &mut Cursor<'a>) -> Result<Option<StatusView<'a>>, NotCanonical> {
+    cursor.canonical_or(
+        |cursor| {
+            let KnownStatus(status) = cursor.value()?;
+            Ok(status.checked())
+        },
+        // The status is malformed, or it has a field that the fold does not know.
         |cursor| {
             let status: &RawValue = cursor.value()?;
             Ok(StatusView::parse(status.get()))
@@ -90,11 +119,12 @@ fn status_view<'a>(cursor: &mut Cursor<'a>) -> Result<StatusView<'a>, NotCanonic
     let assigned_min_replicas = cursor.number(br#""assignedMinReplicas":"#)?;
     let assigned_replicas = cursor.number(br#""assignedReplicas":"#)?;
     if cursor.field(br#""cells":"#) {
+        let mut cells = Vec::new();
         cursor.list(|cursor| {
-            let cell = cursor.canonical_or(remembered_cell, Cursor::value)?;
-            status.cells.push(cell);
+            cells.push(cursor.canonical_or(remembered_cell, Cursor::value)?);
             Ok(())
         })?;
+        status.set_cells(cells);
     }
     if cursor.field(br#""conditions":"#) {
         (status.conditions, status.conditions_text) = conditions(cursor)?;

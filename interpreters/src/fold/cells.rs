@@ -46,18 +46,29 @@ pub(super) enum MissingReport<'a> {
     NotReported,
 }
 
-/// Karmada's `AggregatedStatusItem`. See docs/concepts/status.md.
+/// Karmada's `AggregatedStatusItem`. `S` is the view of the status. See docs/concepts/status.md.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct AggregatedItem<'a> {
+pub(crate) struct AggregatedItem<'a, S> {
     #[serde(borrow, default)]
     cluster_name: Cow<'a, str>,
-    #[serde(borrow)]
-    status: Option<&'a RawValue>,
+    status: Option<S>,
     #[serde(default)]
     applied: bool,
     #[serde(borrow, default)]
     applied_message: Cow<'a, str>,
+}
+
+impl<'a, S> AggregatedItem<'a, S> {
+    /// Returns the contribution of the cell. `status` returns `None` if the status is malformed.
+    pub(crate) fn contribution(
+        self,
+        status: impl Fn(S) -> Option<StatusView<'a>>,
+    ) -> NamedContribution<'a> {
+        let report = self.status.and_then(status).map(Box::new);
+        let contribution = CellContribution::new(report, self.applied, self.applied_message);
+        (self.cluster_name, contribution)
+    }
 }
 
 /// The name in an item. Used if the other fields of the item cannot be decoded.
@@ -208,14 +219,8 @@ impl<'a> CellContribution<'a> {
 
     /// Reads one `AggregatedStatusItem` in any JSON form.
     pub(crate) fn of_item(item: &'a RawValue) -> NamedContribution<'a> {
-        match from_str::<AggregatedItem<'a>>(item.get()) {
-            Ok(item) => {
-                let status = item.status;
-                let report = status.and_then(|status| StatusView::parse(status.get()));
-                let report = report.map(Box::new);
-                let contribution = Self::new(report, item.applied, item.applied_message);
-                (item.cluster_name, contribution)
-            }
+        match from_str::<AggregatedItem<'a, &'a RawValue>>(item.get()) {
+            Ok(item) => item.contribution(|status| StatusView::parse(status.get())),
             Err(_) => {
                 let name = from_str::<ItemName<'a>>(item.get());
                 let name = name.map(|item| item.cluster_name).unwrap_or_default();

@@ -68,7 +68,7 @@ impl<'a> StatusFold<'a> {
             .map(|total| total.max(0));
         let shares = shares(&cells, template)
             .zip(total)
-            .filter(|(shares, total)| are_shares_of(shares, *total, &former.cells));
+            .filter(|(shares, total)| are_shares_of(shares, *total, former.cells()));
         let current = shares.is_some() && cells.iter().all(|cell| cell.is_current(template));
         let translation = Translation {
             generation: template.generation,
@@ -145,7 +145,7 @@ impl<'a> StatusFold<'a> {
         // Former versions wrote the status of a single cell without the name of the cell. Such a status is used until a
         // cell reports, and it gets no name, because another cell may have replaced the single cell.
         let is_unnamed = former.reporting_cell().is_none()
-            && former.cells.is_empty()
+            && former.cells().is_empty()
             && (former.counters != Counters::default() || !former.conditions.is_empty());
         if is_unnamed && !any_report && !self.cells.is_empty() {
             return vec![CellView::of_hub_status(None, former)];
@@ -172,7 +172,7 @@ struct CellsByName<'f, 'a>(Vec<&'f RememberedCell<'a>>);
 
 impl<'f, 'a> CellsByName<'f, 'a> {
     fn of(former: &'f StatusView<'a>) -> Self {
-        let mut cells: Vec<_> = former.cells.iter().collect();
+        let mut cells: Vec<_> = former.cells().iter().collect();
         cells.sort_by(|one, other| one.name.cmp(&other.name));
         Self(cells)
     }

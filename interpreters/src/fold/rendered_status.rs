@@ -130,11 +130,11 @@ impl<'f, 'a> RenderedStatus<'f, 'a> {
             && self.reporting_cell == former.reporting_cell()
             && self.conditions == former.conditions
             && self.cells_reporting.as_ref() == former.cells_reporting()
-            && self.cells.len() == former.cells.len()
+            && self.cells.len() == former.cells().len()
             && self
                 .cells
                 .iter()
-                .zip(&former.cells)
+                .zip(former.cells())
                 .all(|(cell, former)| cell.equals(former))
             && same_others()
     }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::condition::{ConditionView, ConditionsText, RememberedConditions};
-use crate::fields::{Fields, unescaped};
+use crate::fields::Fields;
 use api::decode::{from_str, visit_map};
 
 /// A status, borrowed from the request. Only the fields that the fold needs are decoded.
@@ -21,8 +21,6 @@ pub(crate) struct StatusView<'a> {
     pub(crate) conditions: Vec<ConditionView<'a>>,
     pub(crate) conditions_text: ConditionsText<'a>,
     pub(crate) generations: Generations,
-    /// `status.cells`. Only the status on the hub has this field.
-    pub(crate) cells: Vec<RememberedCell<'a>>,
     hub_fields: Option<Box<HubFields<'a>>>,
     /// The fields that the fold does not know.
     pub(crate) others: Fields<'a>,
@@ -68,6 +66,8 @@ pub(crate) struct RememberedCell<'a> {
 /// very many reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct HubFields<'a> {
+    /// `status.cells`.
+    cells: Vec<RememberedCell<'a>>,
     cells_reporting: Option<ConditionView<'a>>,
     reporting_cell: Option<Cow<'a, str>>,
 }
@@ -77,7 +77,10 @@ impl<'a> StatusView<'a> {
     /// value of a field. With such a field, the API server would refuse the joined status, and Karmada would retry
     /// forever.
     pub(crate) fn parse(status: &'a str) -> Option<Self> {
-        let decoded = visit_map(status, StatusVisitor { text: status });
+        if matches!(status, "null" | "{}") {
+            return None;
+        }
+        let decoded = visit_map(status, StatusVisitor { text: Some(status) });
         decoded.ok().and_then(Self::checked)
     }
 
@@ -85,8 +88,20 @@ impl<'a> StatusView<'a> {
     pub(crate) fn checked(self) -> Option<Self> {
         let valid = (self.conditions_text.0.is_some()
             || self.conditions.iter().all(ConditionView::is_valid))
-            && self.cells.iter().all(|cell| cell.conditions.are_valid());
+            && self.cells().iter().all(|cell| cell.conditions.are_valid());
         valid.then_some(self)
+    }
+
+    /// Returns `status.cells`.
+    pub(crate) fn cells(&self) -> &[RememberedCell<'a>] {
+        let fields = self.hub_fields.as_ref();
+        fields.map_or(&[], |fields| fields.cells.as_slice())
+    }
+
+    pub(crate) fn set_cells(&mut self, cells: Vec<RememberedCell<'a>>) {
+        if self.hub_fields.is_some() || !cells.is_empty() {
+            self.hub_fields.get_or_insert_default().cells = cells;
+        }
     }
 
     /// Returns `CellsReporting`.
@@ -130,8 +145,18 @@ impl RememberedCell<'_> {
 
 /// Reads a status in any JSON form.
 struct StatusVisitor<'a> {
-    /// The whole JSON text.
-    text: &'a str,
+    /// The whole JSON text. Without the text, fields that the fold does not know are an error.
+    text: Option<&'a str>,
+}
+
+/// A status in any JSON form that has only fields that the fold knows. The CRD may not allow the value of a field.
+pub(crate) struct KnownStatus<'a>(pub(crate) StatusView<'a>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for KnownStatus<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let status = deserializer.deserialize_map(StatusVisitor { text: None });
+        status.map(Self)
+    }
 }
 
 impl<'a> Visitor<'a> for StatusVisitor<'a> {
@@ -142,14 +167,17 @@ impl<'a> Visitor<'a> for StatusVisitor<'a> {
     }
 
     fn visit_map<M: MapAccess<'a>>(self, mut fields: M) -> Result<StatusView<'a>, M::Error> {
-        let mut status = StatusView::default();
+        let mut status = StatusView {
+            others: Fields::of(self.text.unwrap_or_default()),
+            ..StatusView::default()
+        };
         let mut is_empty = true;
         let mut counters = Counters::default();
         let mut generations = Generations::default();
         let mut conditions: Vec<ConditionView<'a>> = Vec::new();
-        while let Some(name) = fields.next_key::<&'a RawValue>()? {
+        while let Some(Text(name)) = fields.next_key()? {
             is_empty = false;
-            match unescaped(name.get()).map_err(M::Error::custom)?.as_ref() {
+            match name.as_ref() {
                 "currentReplicas" => counters.current_replicas = counter(&mut fields)?,
                 "desiredReplicas" => counters.desired_replicas = counter(&mut fields)?,
                 "readyReplicas" => counters.ready_replicas = counter(&mut fields)?,
@@ -162,20 +190,21 @@ impl<'a> Visitor<'a> for StatusVisitor<'a> {
                     generations.resource_template_generation = fields.next_value()?;
                 }
                 "conditions" => conditions = fields.next_value::<Option<_>>()?.unwrap_or_default(),
-                "cells" => status.cells = fields.next_value::<Option<_>>()?.unwrap_or_default(),
+                "cells" => status.set_cells(fields.next_value::<Option<_>>()?.unwrap_or_default()),
                 "reportingCell" => {
                     let name = fields.next_value::<Option<Text<'_>>>()?;
                     if let Some(Text(name)) = name {
                         status.set_reporting_cell(name);
                     }
                 }
+                _ if self.text.is_none() => return Err(M::Error::custom("an unknown field")),
                 other => {
                     let value: &'a RawValue = fields.next_value()?;
                     let is_location = other == "location" && value.get() != "null";
                     if is_location && !self::is_location(value.get()) {
                         return Err(M::Error::custom("location"));
                     }
-                    status.others.push(self.text, name, value);
+                    status.others.push(&name, value)?;
                 }
             }
         }

@@ -132,8 +132,8 @@ fn the_error_names_the_path_of_the_field() {
             "spec.scaleSettings.minReplicas: is missing, and so is spec.replicas",
         ),
         (
-            json!({"spec": {"replicas": 1, "template": {"spec": {"volumes": {}}}}}),
-            "spec.template.spec.volumes: ",
+            json!({"spec": {"replicas": 1, "template": {"spec": {"runtime": []}}}}),
+            "spec.template.spec.runtime: ",
         ),
         (json!("text"), "request.object: "),
     ] {

@@ -54,6 +54,13 @@ impl<T> Default for DeploymentSpecView<T> {
     }
 }
 
+/// A view of `InstanceTemplateSpec`. `S` is the view of the instance spec. Each operation has its own view.
+#[derive(Default, Deserialize)]
+pub(crate) struct InstanceTemplateView<S> {
+    #[serde(default, bound(deserialize = "S: Default + Deserialize<'de>"))]
+    pub(crate) spec: S,
+}
+
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ScaleSettingsView {
