@@ -1,6 +1,6 @@
 //! Lets only API servers call admission. Admission acts with the rights of the manager: it asks about the rights of any
-//! user, and tells the cities of any project. The interpreter needs no check, because it does no I/O, and because Karmada
-//! presents no certificate.
+//! user, and tells the cities of any project. The interpreter needs no check, because it does no I/O, and because
+//! Karmada presents no certificate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

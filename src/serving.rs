@@ -62,8 +62,8 @@ impl Servers {
         acceptor
     }
 
-    /// Starts the webhook server on a runtime of its own. Calls therefore do not delay watches, probes and the lease, and
-    /// these do not delay calls.
+    /// Starts the webhook server on a runtime of its own. Calls therefore do not delay watches, probes and the lease,
+    /// and these do not delay calls.
     ///
     /// # Errors
     ///

@@ -3,8 +3,8 @@
 
 use std::ops::RangeInclusive;
 
-/// Largest `minReplicas`: the limit of the Go manager. Cells refuse a deployment with more instances, because a typing error
-/// must not start millions of machines.
+/// Largest `minReplicas`: the limit of the Go manager. Cells refuse a deployment with more instances, because a typing
+/// error must not start millions of machines.
 pub const REPLICAS_MAX: i32 = 1000;
 
 /// Replicas of a deployment, in each city. Zero is not allowed, because a Workload without instances does nothing.

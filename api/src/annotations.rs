@@ -9,8 +9,8 @@ pub const FEDERATION_NAMESPACE: &str = "compute.datumapis.com/federation-namespa
 pub const UPSTREAM_CLUSTER_UID: &str = "compute.datumapis.com/upstream-cluster-uid";
 /// On a hub namespace: UID of the Namespace `default` of the Milo root that has the Project. It identifies that root.
 pub const UPSTREAM_ROOT_UID: &str = "compute.datumapis.com/upstream-root-uid";
-/// UID of the Namespace `default` of the hub. It identifies the hub. It is on the objects that were written to this hub:
-/// a WorkloadDeployment of a project, and a hub namespace.
+/// UID of the Namespace `default` of the hub. It identifies the hub. It is on the objects that were written to this
+/// hub: a WorkloadDeployment of a project, and a hub namespace.
 pub const HUB_UID: &str = "compute.datumapis.com/hub-uid";
 /// On the Namespace `default` of a hub: the UIDs of the hubs that this hub replaces, separated by commas. An operator
 /// writes it when the projects move to this hub.

@@ -37,7 +37,8 @@ pub mod workload_deployment {
     pub const NOT_REPORTED: &str = "NotReported";
     /// `Available`: the records of the hub namespace contradict each other.
     pub const HUB_NAMESPACE_CONTRADICTED: &str = "HubNamespaceContradicted";
-    /// `CellsReporting`, and `Available` when the hub has no copy: the hub refuses the copy, its namespace or its policy.
+    /// `CellsReporting`, and `Available` when the hub has no copy: the hub refuses the copy, its namespace or its
+    /// policy.
     pub const HUB_REFUSED: &str = "HubRefused";
     /// `Available`: the deployment was written to another hub than the one in use.
     pub const HUB_CONTRADICTED: &str = "HubContradicted";

@@ -9,8 +9,8 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// The names in the certificate of a client: its common name, and its DNS names. The TLS handshake has verified the
-/// certificate. Every request of the connection has this value as an extension. A request without it comes from a client
-/// without a certificate.
+/// certificate. Every request of the connection has this value as an extension. A request without it comes from a
+/// client without a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientNames(Arc<[String]>);
 

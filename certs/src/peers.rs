@@ -13,7 +13,7 @@ const PARTS: usize = 4;
 /// handshakes for at most 13 ms.
 const HANDSHAKES: usize = 64;
 
-/// What all clients of a server use together.
+/// The requests and handshakes of all clients of a server.
 #[derive(Debug)]
 pub(crate) struct AllPeers {
     requests: AtomicUsize,

@@ -97,8 +97,8 @@ fn client_config() -> std::io::Result<ClientConfig> {
         .with_no_client_auth())
 }
 
-/// Accepts every certificate. The reloader has checked the certificate, and callers reach the server at other names than
-/// this process does.
+/// Accepts every certificate. The reloader has checked the certificate, and callers reach the server at other names
+/// than this process does.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

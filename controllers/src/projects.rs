@@ -63,8 +63,8 @@ impl ProjectCaches {
         }
     }
 
-    /// Returns which kinds cannot be listed, and why. Returns `None` if there is no such kind. A failure after the first
-    /// list is no reason, unless the API server refuses the kind.
+    /// Returns which kinds cannot be listed, and why. Returns `None` if there is no such kind. A failure after the
+    /// first list is no reason, unless the API server refuses the kind.
     pub(crate) fn unlisted(&self) -> Option<String> {
         let problems = [
             problem(&self.namespaces),

@@ -1,5 +1,5 @@
-//! Checks the properties in `fuzz/src/lib.rs` with each file of the corpus and with random edits of these files. `PROPTEST_CASES` sets the
-//! number of edits.
+//! Checks the properties in `fuzz/src/lib.rs` with each file of the corpus and with random edits of these files.
+//! `PROPTEST_CASES` sets the number of edits.
 
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "tests")]
 

@@ -208,8 +208,8 @@ fn rank(status: Option<&RawValue>) -> Rank {
     }
 }
 
-/// The reports of all cells. Only the report with the highest rank is kept. If several reports have this rank, the first
-/// cell by name is used.
+/// The reports of all cells. Only the report with the highest rank is kept. If several reports have this rank, the
+/// first cell by name is used.
 #[derive(Default)]
 pub(crate) struct InstanceReports<'a> {
     /// The number of items, with and without a report.
@@ -264,7 +264,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for InstanceReports<'a> {
 }
 
 /// Sets the status of the object. With one cell, the new status is the status of this cell. With several cells, the new
-/// status is the status with the highest rank. With several cells, a former status with a higher rank is never replaced.
+/// status is the status with the highest rank. With several cells, a former status with a higher rank is never
+/// replaced.
 pub(crate) fn aggregate_status(
     instance: &InstanceView<'_>,
     reports: &InstanceReports<'_>,

@@ -37,8 +37,8 @@ pub const PEAK_BYTES_PER_BYTE: usize = 12;
 /// Memory that the answer to any request can need in addition to [`PEAK_BYTES_PER_BYTE`], in bytes.
 pub const PEAK_BYTES_OF_ANY: usize = 16 << 10;
 
-/// Returns the maximum memory for the answer to a request, in bytes, while the request is answered. `body` is the size of
-/// the request in bytes. The answer itself is included, the request is not. `fuzz/tests/memory.rs` measures it.
+/// Returns the maximum memory for the answer to a request, in bytes, while the request is answered. `body` is the size
+/// of the request in bytes. The answer itself is included, the request is not. `fuzz/tests/memory.rs` measures it.
 pub fn peak_bytes(body: usize) -> usize {
     body.saturating_mul(PEAK_BYTES_PER_BYTE)
         .saturating_add(PEAK_BYTES_OF_ANY)

@@ -133,8 +133,8 @@ impl<'a> ContainerLimits<'a> {
         self.error = added.err();
     }
 
-    /// Returns the sums. Returns `None` if there are no containers, or if a container has no complete size. `runtime` is
-    /// the path of `spec.runtime`, for error messages.
+    /// Returns the sums. Returns `None` if there are no containers, or if a container has no complete size. `runtime`
+    /// is the path of `spec.runtime`, for error messages.
     pub(crate) fn sums(
         self,
         runtime: &str,

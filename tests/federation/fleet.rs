@@ -218,8 +218,8 @@ pub(crate) async fn projects_share_a_hub(federation: &Federation) -> anyhow::Res
         beside.push(b.until_settled(replicas).await?);
     }
     eprintln!("a change took {before:?} before, and {beside:?} beside a project that hangs");
-    // A request that hangs ends after 30 s. No change of the second project waits for one. The share of the first project
-    // is asserted on a paused clock, in `multicluster/src/queue/tests/tenants.rs`.
+    // A request that hangs ends after 30 s. No change of the second project waits for one. The share of the first
+    // project is asserted on a paused clock, in `multicluster/src/queue/tests/tenants.rs`.
     ensure!(
         beside.iter().all(|took| *took < Duration::from_secs(30)),
         "{beside:?} beside a project that hangs"

@@ -97,7 +97,8 @@ async fn writes_no_more_than(
         of_rollout,
         of_cells,
     } = written(position, space)?;
-    // Each write in a cell needs a cause. Otherwise superfluous writes there would allow more writes on the other planes.
+    // Each write in a cell needs a cause. Otherwise superfluous writes there would allow more writes on the other
+    // planes.
     ensure!(
         of_readiness <= of_provider + of_rollout,
         "{what}: {of_readiness} writes of Ready after {of_provider} writes of the provider"

@@ -14,8 +14,8 @@ use crate::fixture::{Space, WITHIN, create, deployment, is_settled, patch, patch
 
 const CONTRADICTED: &str = "HubNamespaceContradicted";
 
-/// Checks several forms of a 404. Only the first form proves to the controllers that an object is absent. The controllers
-/// rely on these forms (I-8, I-12).
+/// Checks several forms of a 404. Only the first form proves to the controllers that an object is absent. The
+/// controllers rely on these forms (I-8, I-12).
 pub(crate) async fn forms_of_a_404(federation: &Federation) -> anyhow::Result<()> {
     let compute = "/apis/compute.datumapis.com/v1alpha";
     let absent = [

@@ -61,7 +61,8 @@ pub(crate) async fn the_words_of_the_hub_are_shown_in_the_project(
     Ok(())
 }
 
-/// Waits until these conditions of the WorkloadDeployment, and the placement of the Workload, show the words of the hub.
+/// Waits until these conditions of the WorkloadDeployment, and the placement of the Workload, show the words of the
+/// hub.
 async fn until_refused(space: &Space<'_>, types: &[&str]) -> anyhow::Result<()> {
     let deployments: Api<WorkloadDeployment> = space.in_project();
     let is_refused = |deployment: &WorkloadDeployment| {

@@ -54,8 +54,8 @@ pub(crate) struct Capacity {
     decoding: Arc<Semaphore>,
     decoding_max: usize,
     sources: Sources,
-    /// One permit for each large body that may use a CPU at a time. All protocols together use half of the CPUs, but each
-    /// protocol has at least one permit.
+    /// One permit for each large body that may use a CPU at a time. All protocols together use half of the CPUs, but
+    /// each protocol has at least one permit.
     workers: Semaphore,
 }
 
@@ -181,8 +181,8 @@ impl RequestPermit {
         self.take(bytes)
     }
 
-    /// Takes the bytes that the decoded form of a body of `body` bytes needs. A large body waits for them. `decoded` is at
-    /// most the whole part `decoding`, so that the largest body can be answered if no other request is in flight.
+    /// Takes the bytes that the decoded form of a body of `body` bytes needs. A large body waits for them. `decoded` is
+    /// at most the whole part `decoding`, so that the largest body can be answered if no other request is in flight.
     pub(crate) async fn hold_decoded(
         &mut self,
         body: usize,

@@ -33,8 +33,8 @@ enum Scope {
     /// Tests that take many minutes on a real federation: a thousand rotations of certificates, a burst of a thousand
     /// objects, a kill after each write, cuts and pauses of minutes.
     Soak,
-    /// Mutations of the source that break an invariant. The test of the invariant must fail. The filter is the number of
-    /// an invariant, such as I-8. Takes about an hour for all.
+    /// Mutations of the source that break an invariant. The test of the invariant must fail. The filter is the number
+    /// of an invariant, such as I-8. Takes about an hour for all.
     Mutations,
     /// Static checks, unit tests and federation tests.
     All,

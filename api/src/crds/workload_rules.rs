@@ -7,8 +7,8 @@
 //! API server compares a list without a key only as a whole, so an update of another element of the list would be
 //! refused (docs/reference/admission.md#static-rules).
 //!
-//! The API server limits the estimated cost of a CEL rule. The estimate multiplies the lengths of nested lists, and most
-//! lists of a Workload have no maximum length. So a CEL rule reads at most one list.
+//! The API server limits the estimated cost of a CEL rule. The estimate multiplies the lengths of nested lists, and
+//! most lists of a Workload have no maximum length. So a CEL rule reads at most one list.
 
 use std::ops::RangeInclusive;
 

@@ -26,7 +26,8 @@ const MIN_CALLS: usize = 2;
 /// Times interpretation without a server.
 #[derive(Parser)]
 struct Args {
-    /// For how many milliseconds each body is interpreted repeatedly, as in the shipped program. `general` and `scan` get half of this time each.
+    /// Time for each body, in milliseconds. The body is interpreted again and again during this time, as in the shipped
+    /// program. `general` and `scan` get half of this time each.
     #[arg(long, default_value_t = 1000)]
     milliseconds: u64,
     /// Files with one request body each.

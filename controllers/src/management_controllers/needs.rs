@@ -58,7 +58,8 @@ impl Known {
 pub(super) struct Needs {
     bindings: Known,
     networks: Known,
-    /// Whether Namespaces, WorkloadDeployments and Instances are known. The conditions of Workloads name a refused kind.
+    /// Whether Namespaces, WorkloadDeployments and Instances are known. The conditions of Workloads name a refused
+    /// kind.
     others: [Known; 3],
     /// The cities at the time when LocationBindings were last known.
     cities: Option<Arc<BTreeSet<String>>>,

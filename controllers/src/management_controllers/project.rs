@@ -170,8 +170,10 @@ fn count_failures(caches: &ProjectCaches) -> impl Future<Output = ()> + Send + '
     }
 }
 
-/// Watches the inputs of Workloads: the offered cities, the kinds of the project, and whether the project is suspended. If one of them changes, requeues all Workloads. If the API server answers again, also retries failed writes.
-/// A list that fails requeues nothing: while the API server does not answer, a reconciliation would fail too.
+/// Watches three inputs of Workloads: the offered cities, the kinds of the project, and whether the project is
+/// suspended. A change of one input requeues all Workloads. When the API server answers again, failed writes are
+/// retried, too. A failed list requeues nothing, because a reconciliation would also fail while the API server does not
+/// answer.
 async fn watch_needs(caches: Arc<ProjectCaches>, view: Arc<ProjectView>, queues: ManagementQueues) {
     let project = &caches.locations;
     let change = || {

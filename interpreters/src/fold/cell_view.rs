@@ -49,8 +49,8 @@ impl<'f, 'a> CellView<'f, 'a> {
         }
     }
 
-    /// Creates a view from a hub status that is the last report of a single cell. `name` is `None` if the hub status does
-    /// not contain the name of the cell.
+    /// Creates a view from a hub status that is the last report of a single cell. `name` is `None` if the hub status
+    /// does not contain the name of the cell.
     pub(super) fn of_hub_status(name: Option<&'f str>, status: &'f StatusView<'a>) -> Self {
         Self {
             name,

@@ -62,8 +62,8 @@ pub(crate) struct RememberedCell<'a> {
     pub(crate) template_replicas: Option<i32>,
 }
 
-/// Fields that the fold adds, so only the status on the hub has them. They are stored apart, because a request can contain
-/// very many reports.
+/// Fields that the fold adds, so only the status on the hub has them. They are stored apart, because a request can
+/// contain very many reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct HubFields<'a> {
     /// `status.cells`.

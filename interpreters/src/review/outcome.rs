@@ -39,8 +39,8 @@ pub(crate) struct Component {
     pub(crate) replica_requirements: Option<Requirements>,
 }
 
-/// The objects that must be in every cell with the interpreted object. The ConfigMaps come first. The names of each kind
-/// are sorted and unique. The objects are not built in advance, because each repeats the namespace.
+/// The objects that must be in every cell with the interpreted object. The ConfigMaps come first. The names of each
+/// kind are sorted and unique. The objects are not built in advance, because each repeats the namespace.
 #[derive(Debug)]
 pub(crate) struct Dependencies<'a> {
     pub(crate) namespace: Cow<'a, str>,

@@ -27,8 +27,8 @@ const REQUESTS: usize = 256;
 /// wait, the handler sends no requests.
 const UNANSWERED: Duration = Duration::from_mins(1);
 
-/// Longest time for which admission uses the cities of a cache that is no longer current: 60 s. A restart of an API server
-/// or of its front is shorter. A city rarely goes, and the placement of Workloads checks the cities again.
+/// Longest time for which admission uses the cities of a cache that is no longer current: 60 s. A restart of an API
+/// server or of its front is shorter. A city rarely goes, and the placement of Workloads checks the cities again.
 const OUTDATED_MAX: Duration = Duration::from_mins(1);
 
 /// A project whose API server is used: its client, its cities, and whether it is suspended.

@@ -151,8 +151,8 @@ impl<K: Key> Scheduler<K> {
     }
 
     /// Takes the next key of the tenant whose turn it is. Returns the key and the time of the first event that added
-    /// it, if an event added it. Probes have priority while fewer than [`Limits::probing`] probes run. Returns `None` if
-    /// no key may be taken, or if as many reconciliations run as may run at a time.
+    /// it, if an event added it. Probes have priority while fewer than [`Limits::probing`] probes run. Returns `None`
+    /// if no key may be taken, or if as many reconciliations run as may run at a time.
     pub(super) fn take(&mut self) -> Option<(Arc<K>, Option<Instant>)> {
         let counted = self.running - self.stalled.min(self.limits.stalled);
         if counted >= self.limits.concurrency {

@@ -1,5 +1,6 @@
-//! Fields of the Go manager that have no meaning here. A field that is not set, or whose value changes nothing, is accepted
-//! with a warning. Any other value is refused with the reason. Each function returns whether the field was given.
+//! Fields of the Go manager that have no meaning here. A field that is not set, or whose value changes nothing, is
+//! accepted with a warning. Any other value is refused with the reason. Each function returns whether the field was
+//! given.
 
 use serde::de::{Error, IgnoredAny};
 use serde::{Deserialize, Deserializer};

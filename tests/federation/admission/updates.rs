@@ -14,8 +14,8 @@ use super::platform::{NAMESPACE, Platform, workload};
 use crate::fixture::{WITHIN, create};
 use crate::static_rules::{apply_definition, without_rules};
 
-/// Uses a separate project. The project has a Workload that was created before the registration of admission, and before
-/// the CRD had rules.
+/// Uses a separate project. The project has a Workload that was created before the registration of admission, and
+/// before the CRD had rules.
 pub(crate) async fn earlier_mistakes_do_not_block_updates(
     platform: &Platform,
 ) -> anyhow::Result<()> {

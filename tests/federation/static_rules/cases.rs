@@ -11,7 +11,8 @@ pub(super) struct Case {
     /// Field and text of the rule in the table.
     pub(super) field: &'static str,
     pub(super) rule: &'static str,
-    /// JSON pointer below `spec` of the changed field, and its new value as JSON. Without a value, the field is removed.
+    /// JSON pointer below `spec` of the changed field, and its new value as JSON. Without a value, the field is
+    /// removed.
     pub(super) pointer: &'static str,
     pub(super) value: &'static str,
     /// The field that the API server names.

@@ -13,9 +13,9 @@ use super::rules;
 use super::workload_view::WorkloadSpecView;
 use crate::truncate::truncated;
 
-/// Maximum number of values in the spec of a Workload: elements of lists, fields of objects, lists and objects. The rules
-/// need up to 252 bytes for each element of a list, also for an empty one. The largest Workloads have about a thousand
-/// values.
+/// Maximum number of values in the spec of a Workload: elements of lists, fields of objects, lists and objects. The
+/// rules need up to 252 bytes for each element of a list, also for an empty one. The largest Workloads have about a
+/// thousand values.
 const VALUES_MAX: usize = 20_000;
 
 /// The change of a Workload in a request: the new Workload and, for an update, the former Workload.

@@ -16,8 +16,8 @@ use crate::generation::GenerationMap;
 /// Conditions that are copied from the hub. If the hub no longer has a condition, it is removed from the project.
 const MIRRORED: [&str; 3] = [AVAILABLE, REPLICAS_READY, CELLS_REPORTING];
 
-/// Returns the hub's status for the project. Its generations are translated. `status.cells` and `status.reportingCell` are
-/// removed. Conditions that other controllers of the project own are kept.
+/// Returns the hub's status for the project. Its generations are translated. `status.cells` and `status.reportingCell`
+/// are removed. Conditions that other controllers of the project own are kept.
 pub(super) fn status(
     deployment: &WorkloadDeployment,
     copy: &WorkloadDeployment,

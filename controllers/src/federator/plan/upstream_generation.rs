@@ -1,11 +1,11 @@
-//! Decides whether a copy may be changed from the cache of the project. The copy carries the generation of the project's
-//! WorkloadDeployment that it was written from. A cache that is behind the project must not bring back an older spec,
-//! and must not remove Instances.
+//! Decides whether the cache of the project may be used to change a copy. Each copy carries a generation: the
+//! generation of the WorkloadDeployment in the project when the copy was written. A cache that is behind the project
+//! must not bring back an older spec, and must not remove Instances.
 
 use api::{WorkloadDeployment, annotations};
 use kube::ResourceExt;
 
-/// What the copy carries, compared with the WorkloadDeployment in the cache.
+/// The generation that the copy carries, compared with the generation in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Carried {
     /// The generation in the cache, or an older one.

@@ -48,8 +48,8 @@ pub(crate) trait HubLookups {
     /// Returns the WorkloadDeployments of all projects that this process serves.
     fn all_deployments(&self) -> Vec<ProjectKey>;
 
-    /// Returns the project's namespace that a hub namespace belongs to, according to the labels of the hub namespace, or
-    /// according to its last labels if the hub namespace was deleted a moment ago.
+    /// Returns the project's namespace that a hub namespace belongs to, according to the labels of the hub namespace,
+    /// or according to its last labels if the hub namespace was deleted a moment ago.
     fn upstream_of(&self, hub_namespace: &str) -> Option<Upstream> {
         let namespace = self.namespace(hub_namespace)?;
         Upstream::of(namespace.meta()).ok()

@@ -80,9 +80,9 @@ impl<K: Object> Collection<'_, K> {
         Ok(found.cloned())
     }
 
-    /// Confirms with the API server that a cached object is not behind: the answer is the same object with the same spec
-    /// and the same state of its deletion. Ask before a change that must not follow from an old spec, because it removes
-    /// Instances.
+    /// Confirms with the API server that a cached object is not behind: the answer is the same object with the same
+    /// spec and the same state of its deletion. Ask before a change that must not follow from an old spec, because it
+    /// removes Instances.
     ///
     /// # Errors
     ///

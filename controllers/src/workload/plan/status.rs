@@ -216,8 +216,8 @@ fn placement_available(
     available(status, reason, [cause, gaps], now)
 }
 
-/// Returns why the hub refuses the current spec of an available WorkloadDeployment, if it does. If the deployment is not
-/// available, the message of its own condition says why.
+/// Returns why the hub refuses the current spec of an available WorkloadDeployment, if it does. If the deployment is
+/// not available, the message of its own condition says why.
 fn refused_by_hub(deployment: &WorkloadDeployment) -> Option<String> {
     let status = deployment.status.as_ref()?;
     let reporting = condition::find(&status.conditions, workload_deployment::CELLS_REPORTING)?;

@@ -126,8 +126,8 @@ where
         }
     }
 
-    /// Checks after a broken connection whether the API server was restored. Applies events until the watch has reported
-    /// what the check has found. Returns `None` if the watch continues.
+    /// Checks after a broken connection whether the API server was restored. Applies events until the watch has
+    /// reported what the check has found. Returns `None` if the watch continues.
     async fn check(
         &mut self,
         follower: &mut Follower<K>,

@@ -74,8 +74,8 @@ impl Connections {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the first connection that can take another request. Opens a connection if there is none. A connection with
-    /// former credentials gets no more requests, and ends with its last request.
+    /// Returns the first connection that can take another request. Opens a connection if there is none. A connection
+    /// with former credentials gets no more requests, and ends with its last request.
     pub(super) fn stream_permit(self: &Arc<Self>) -> (Http, StreamPermit) {
         let (connector, generation) = self.credentials.current();
         let mut open = self.open();

@@ -11,8 +11,8 @@ use kube::core::Status;
 use kube::core::response::StatusDetails;
 use tower::BoxError;
 
-/// Maximum number of bytes that are read from the body of a refusal. API servers send less than 1 KiB, or some 10 KiB if
-/// they name many invalid fields. A proxy may send a page.
+/// Maximum number of bytes that are read from the body of a refusal. API servers send less than 1 KiB, or some 10 KiB
+/// if they name many invalid fields. A proxy may send a page.
 pub(super) const BODY_MAX: usize = 256 * 1024;
 /// The reason that kube sets if a body is not a `Status` (`handle_api_errors` in kube-client 5.0).
 pub(super) const NO_STATUS: &str = "Failed to parse error data";
