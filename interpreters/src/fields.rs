@@ -1,5 +1,7 @@
 //! The fields of a JSON object, without a tree of values.
 
+mod name;
+
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,6 +14,7 @@ use serde::de::{self, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use api::decode::visit_map;
+use name::FieldName;
 
 /// The fields of a JSON object. Each field is stored as three positions in the text of the object, because an object
 /// can have a million fields.
@@ -33,14 +36,13 @@ struct FieldPosition {
     name_has_escapes: bool,
 }
 
-/// One field of a JSON object.
+/// One field of a JSON object. Two fields are equal if their names are equal without escapes, and their values have the
+/// same text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Field<'a> {
-    /// The name as JSON, without the quotes.
-    name: &'a str,
-    name_has_escapes: bool,
-    /// The text after the quote that ends the name, to the end of the value.
-    rest: &'a str,
+    pub(crate) name: FieldName<'a>,
+    /// The JSON text of the value.
+    pub(crate) value: &'a str,
 }
 
 impl<'a> Fields<'a> {
@@ -59,41 +61,43 @@ impl<'a> Fields<'a> {
         }
     }
 
-    // A `&str` would not tell whether the name is a part of the object.
-    #[expect(clippy::ptr_arg)]
-    /// Adds a field. The value, and a borrowed name, must be parts of the object.
+    /// Adds a field. `decoded_name` is the name without escapes. If it is borrowed, it must be a part of the object, as
+    /// the value must be.
     ///
     /// # Errors
     ///
     /// An error if the field is not a part of the object, or if the object is larger than 4 GiB.
+    #[expect(clippy::ptr_arg, reason = "only a borrowed name has a position")]
     pub(crate) fn push<E: de::Error>(
         &mut self,
-        name: &Cow<'a, str>,
+        decoded_name: &Cow<'a, str>,
         value: &'a RawValue,
     ) -> Result<(), E> {
         let start = self.object.as_ptr().addr();
-        let offset = |part: &str| part.as_ptr().addr().wrapping_sub(start);
-        let value_start = offset(value.get());
-        let range = match name {
-            Cow::Borrowed(name) => Some((offset(name), offset(name) + name.len())),
-            Cow::Owned(_) => name_before(self.object, value_start),
+        let range = |part: &str| {
+            let offset = part.as_ptr().addr().checked_sub(start)?;
+            Some((offset, offset.checked_add(part.len())?))
         };
-        let (name_start, name_end) =
-            range.ok_or_else(|| E::custom("a name that is not part of the object"))?;
-        let position = |offset: usize| {
-            u32::try_from(offset).map_err(|_| E::custom("an object of more than 4 GiB"))
+        let position = || {
+            let (value, end) = range(value.get())?;
+            let (name, name_end) = match decoded_name {
+                Cow::Borrowed(name) => range(name)?,
+                Cow::Owned(_) => name_before(self.object, value)?,
+            };
+            self.object.get(name..end)?;
+            Some(FieldPosition {
+                name: u32::try_from(name).ok()?,
+                name_end: u32::try_from(name_end).ok()?,
+                end: u32::try_from(end).ok()?,
+                name_has_escapes: matches!(decoded_name, Cow::Owned(_)),
+            })
         };
-        let field = FieldPosition {
-            name: position(name_start)?,
-            name_end: position(name_end)?,
-            end: position(value_start + value.get().len())?,
-            name_has_escapes: matches!(name, Cow::Owned(_)),
-        };
+        let position = position().ok_or_else(|| E::custom("a field without a position"))?;
         if self.positions.is_empty() {
             // A hundred thousand cells can report one field each.
             self.positions.reserve_exact(1);
         }
-        self.positions.push(field);
+        self.positions.push(position);
         Ok(())
     }
 
@@ -139,21 +143,18 @@ impl<'a> Fields<'a> {
 }
 
 impl FieldPosition {
-    fn field(self, object: &str) -> Field<'_> {
-        Field {
-            name: part(object, self.name, self.name_end),
-            name_has_escapes: self.name_has_escapes,
-            rest: part(object, self.name_end + 1, self.end),
-        }
+    #[inline]
+    fn name(self, object: &str) -> FieldName<'_> {
+        let name = part(object, self.name, self.name_end);
+        FieldName::new(name, self.name_has_escapes)
     }
 
-    /// Returns the name without escapes.
-    #[inline]
-    fn name(self, object: &str) -> Cow<'_, str> {
-        let name = part(object, self.name, self.name_end);
-        match self.name_has_escapes {
-            false => name.into(),
-            true => unescaped(name).into(),
+    fn field(self, object: &str) -> Field<'_> {
+        let after_name = part(object, self.name_end + 1, self.end).trim_start();
+        let value = after_name.strip_prefix(':').unwrap_or(after_name);
+        Field {
+            name: self.name(object),
+            value: value.trim_start(),
         }
     }
 }
@@ -164,13 +165,6 @@ fn part(object: &str, start: u32, end: u32) -> &str {
     let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
     let part = range.and_then(|(start, end)| object.get(start..end));
     part.unwrap_or_default()
-}
-
-/// Returns the text of a JSON string without quotes.
-#[cold]
-fn unescaped(json: &str) -> String {
-    let text: Result<String, _> = serde_json::from_str(&format!("\"{json}\""));
-    text.unwrap_or_default()
 }
 
 /// Returns the start and the end of a name, without the quotes. The value of the field starts at `value`.
@@ -225,39 +219,24 @@ impl<'de> Visitor<'de> for FieldsVisitor<'de> {
     }
 }
 
-impl<'a> Field<'a> {
-    /// Returns the name without escapes.
-    #[inline]
-    pub(crate) fn name(self) -> Cow<'a, str> {
-        match self.name_has_escapes {
-            false => self.name.into(),
-            true => unescaped(self.name).into(),
-        }
-    }
-
-    /// Returns the JSON text of the value.
-    pub(crate) fn value(self) -> &'a str {
-        let rest = self.rest.trim_start();
-        rest.strip_prefix(':').unwrap_or(rest).trim_start()
-    }
-
+impl Field<'_> {
     /// Returns the size of the field in an object without blanks, in bytes, rounded up.
     pub(crate) fn max_size(self) -> usize {
-        self.name.len() + "''".len() + self.rest.len()
+        self.name.json().len() + "'':".len() + self.value.len()
     }
 
     /// Writes the field without blanks beside the colon, and without needless escapes in the name.
     fn write(self, out: &mut impl Write) -> serde_json::Result<()> {
-        match self.name_has_escapes {
-            true => write_value(out, &self.name())?,
+        match self.name.has_escapes() {
+            true => write_value(out, &self.name.text())?,
             false => {
                 put(out, b"\"")?;
-                put(out, self.name.as_bytes())?;
+                put(out, self.name.json().as_bytes())?;
                 put(out, b"\"")?;
             }
         }
         put(out, b":")?;
-        put(out, self.value().as_bytes())
+        put(out, self.value.as_bytes())
     }
 }
 
@@ -275,7 +254,7 @@ pub(crate) fn merged<'a, V>(
     let (mut fields, mut new) = (fields.peekable(), new.into_iter().peekable());
     iter::from_fn(move || {
         let is_new = match (fields.peek(), new.peek()) {
-            (Some(field), Some((name, _))) => field.name().as_ref() > *name,
+            (Some(field), Some((name, _))) => field.name.text().as_ref() > *name,
             (_, new) => new.is_some(),
         };
         match is_new {
@@ -343,7 +322,7 @@ mod tests {
     fn list(fields: &Fields<'_>) -> Vec<(String, String)> {
         let fields = fields.iter();
         fields
-            .map(|field| (field.name().into_owned(), field.value().to_owned()))
+            .map(|field| (field.name.text().into_owned(), field.value.to_owned()))
             .collect()
     }
 

@@ -31,12 +31,14 @@ pub(crate) fn interpret<'a>(
         Operation::InterpretComponent => interpret_component(object(request)?)?,
         Operation::ReviseReplica => OperationOutcome::Patch(revise_replica(&object(request)?)),
         Operation::Retain => {
+            let desired = object(request)?;
             let observed = parse("request.observedObject", request.observed_object()?)?;
-            OperationOutcome::Patch(retain(&object(request)?, &observed))
+            OperationOutcome::Patch(retain(&desired, &observed))
         }
         Operation::AggregateStatus => {
+            let instance = object(request)?;
             let reports = parse("request.aggregatedStatus", request.aggregated_status())?;
-            OperationOutcome::Patch(aggregate_status(&object(request)?, &reports))
+            OperationOutcome::Patch(aggregate_status(&instance, &reports))
         }
         Operation::InterpretDependency => interpret_dependency(object(request)?)?,
         Operation::InterpretStatus => {
@@ -102,7 +104,8 @@ pub(crate) fn interpret_component<'a>(
     }]))
 }
 
-/// Changes nothing. An Instance has no field for a number of replicas.
+/// Changes nothing, because an Instance has no field for a number of replicas. The object is decoded only to report a
+/// malformed object.
 pub(crate) fn revise_replica(_: &InstanceView<'_>) -> Patch {
     Patch::default()
 }

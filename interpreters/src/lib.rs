@@ -22,6 +22,8 @@ mod raw;
 mod requirements;
 pub mod review;
 #[cfg(test)]
+mod steps;
+#[cfg(test)]
 mod tests;
 mod workload_deployment;
 

@@ -90,7 +90,8 @@ pub(crate) fn of_runtime(
             resources
                 .requests
                 .for_each_amount(field, |resource, amount| {
-                    requests.extend([printed((resource, amount))]);
+                    let (resource, amount) = printed((resource, amount));
+                    requests.insert(resource, amount);
                     Ok(())
                 })?;
             requests

@@ -141,7 +141,7 @@ fn status_view<'a>(cursor: &mut Cursor<'a>) -> Result<StatusView<'a>, NotCanonic
         replicas: counter(cursor, br#""replicas":"#)?,
     };
     if cursor.field(br#""reportingCell":"#) {
-        status.set_reporting_cell(cursor.text()?.into());
+        status.set_reporting_cell(Some(cursor.text()?.into()));
     }
     status.generations = Generations {
         assigned_min_replicas: assigned_min_replicas.map(saturated),

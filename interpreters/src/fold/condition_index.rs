@@ -42,29 +42,8 @@ impl<'c, 'a> ConditionIndex<'c, 'a> {
 /// Compares two types. Tests count the comparisons.
 pub(super) fn compared(one: &str, other: &str) -> Ordering {
     #[cfg(test)]
-    comparisons::count();
+    crate::steps::count();
     one.cmp(other)
-}
-
-/// The number of comparisons of types on this thread.
-#[cfg(test)]
-pub(crate) mod comparisons {
-    use std::cell::Cell;
-
-    thread_local! {
-        static COUNT: Cell<u64> = const { Cell::new(0) };
-    }
-
-    pub(super) fn count() {
-        COUNT.set(COUNT.get() + 1);
-    }
-
-    /// Returns the number of comparisons during a call.
-    pub(crate) fn during(call: impl FnOnce()) -> u64 {
-        let before = COUNT.get();
-        call();
-        COUNT.get() - before
-    }
 }
 
 #[cfg(test)]

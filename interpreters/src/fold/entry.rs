@@ -12,7 +12,6 @@ use crate::fields::{put, write_value};
 /// The entry of one cell.
 #[derive(Clone, Copy)]
 pub(super) struct CellEntry<'k, 'a> {
-    name: &'k str,
     cell: &'k CellView<'k, 'a>,
     assigned: AssignedShare,
 }
@@ -20,14 +19,12 @@ pub(super) struct CellEntry<'k, 'a> {
 impl<'k, 'a> CellEntry<'k, 'a> {
     /// Returns the entry of a cell. Returns `None` if the cell has no name or has never reported.
     pub(super) fn of(cell: &'k CellView<'k, 'a>, assigned: AssignedShare) -> Option<Self> {
-        let name = cell
-            .name
-            .filter(|_| !matches!(cell.source, Source::Nothing))?;
-        Some(Self {
-            name,
-            cell,
-            assigned,
-        })
+        let is_known = cell.name.is_some() && !matches!(cell.source, Source::Nothing);
+        is_known.then_some(Self { cell, assigned })
+    }
+
+    fn name(&self) -> &'k str {
+        self.cell.name.unwrap_or_default()
     }
 
     /// Returns whether the stored entry is already the same as this entry.
@@ -37,7 +34,7 @@ impl<'k, 'a> CellEntry<'k, 'a> {
             _ => self.cell.conditions() == remembered.conditions.list,
         };
         same_conditions
-            && self.name == remembered.name
+            && self.name() == remembered.name
             && self.cell.counters() == remembered.counters()
             && self.cell.resource_template_generation() == remembered.resource_template_generation
             && self.assigned == AssignedShare::of(remembered)
@@ -77,7 +74,7 @@ impl<'k, 'a> CellEntry<'k, 'a> {
             true => OPTIONAL + 11 + 11 + 20 + self.cell.conditions_text().map_or(0, str::len),
             false => 0,
         };
-        REQUIRED + self.name.len() + digits.iter().sum::<usize>() + optional
+        REQUIRED + self.name().len() + digits.iter().sum::<usize>() + optional
     }
 
     /// Appends the entry as JSON. The fields are in alphabetical order.
@@ -102,7 +99,7 @@ impl<'k, 'a> CellEntry<'k, 'a> {
         }
         field(out, r#""currentReplicas":"#, &counters.current_replicas)?;
         field(out, r#","desiredReplicas":"#, &counters.desired_replicas)?;
-        field(out, r#","name":"#, self.name)?;
+        field(out, r#","name":"#, self.name())?;
         field(out, r#","readyReplicas":"#, &counters.ready_replicas)?;
         field(out, r#","replicas":"#, &counters.replicas)?;
         if let Some(generation) = self.cell.resource_template_generation() {

@@ -105,7 +105,7 @@ impl<'f, 'a> RenderedStatus<'f, 'a> {
         let no_others = Fields::default();
         let others = self.others.unwrap_or(&no_others);
         let same_field = |one: Field<'_>, other: Field<'_>| {
-            one.name() == other.name() && same(one.value(), other.value())
+            one.name == other.name && same(one.value, other.value)
         };
         let same_others = || {
             others.len() == former.others.len()

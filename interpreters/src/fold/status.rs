@@ -99,9 +99,7 @@ impl<'a> StatusView<'a> {
     }
 
     pub(crate) fn set_cells(&mut self, cells: Vec<RememberedCell<'a>>) {
-        if self.hub_fields.is_some() || !cells.is_empty() {
-            self.hub_fields.get_or_insert_default().cells = cells;
-        }
+        self.change_hub_fields(|fields| fields.cells = cells);
     }
 
     /// Returns `CellsReporting`.
@@ -114,9 +112,19 @@ impl<'a> StatusView<'a> {
         self.hub_fields.as_ref()?.reporting_cell.as_deref()
     }
 
-    pub(crate) fn set_reporting_cell(&mut self, name: Cow<'a, str>) {
-        let fields = self.hub_fields.get_or_insert_default();
-        fields.reporting_cell = Some(name);
+    pub(crate) fn set_reporting_cell(&mut self, name: Option<Cow<'a, str>>) {
+        self.change_hub_fields(|fields| fields.reporting_cell = name);
+    }
+
+    fn change_hub_fields(&mut self, change: impl FnOnce(&mut HubFields<'a>)) {
+        let mut fields = self
+            .hub_fields
+            .take()
+            .map(|fields| *fields)
+            .unwrap_or_default();
+        change(&mut fields);
+        let is_empty = fields == HubFields::default();
+        self.hub_fields = (!is_empty).then(|| Box::new(fields));
     }
 
     /// Moves `CellsReporting` out of `conditions`.
@@ -124,8 +132,7 @@ impl<'a> StatusView<'a> {
         let is_own = |condition: &ConditionView<'a>| condition.type_ == CELLS_REPORTING;
         if let Some(own) = self.conditions.iter().find(|condition| is_own(condition)) {
             let own = own.clone();
-            let fields = self.hub_fields.get_or_insert_default();
-            fields.cells_reporting = Some(own);
+            self.change_hub_fields(|fields| fields.cells_reporting = Some(own));
             self.conditions.retain(|condition| !is_own(condition));
             self.conditions_text = ConditionsText::default();
         }
@@ -193,9 +200,7 @@ impl<'a> Visitor<'a> for StatusVisitor<'a> {
                 "cells" => status.set_cells(fields.next_value::<Option<_>>()?.unwrap_or_default()),
                 "reportingCell" => {
                     let name = fields.next_value::<Option<Text<'_>>>()?;
-                    if let Some(Text(name)) = name {
-                        status.set_reporting_cell(name);
-                    }
+                    status.set_reporting_cell(name.map(|Text(name)| name));
                 }
                 _ if self.text.is_none() => return Err(M::Error::custom("an unknown field")),
                 other => {
@@ -212,7 +217,7 @@ impl<'a> Visitor<'a> for StatusVisitor<'a> {
             return Err(M::Error::custom("an empty status"));
         }
         status.others.sort();
-        status.others.retain(|field| field.value() != "null");
+        status.others.retain(|field| field.value != "null");
         let is_own = |condition: &ConditionView<'a>| condition.type_ == CELLS_REPORTING;
         if conditions
             .iter()

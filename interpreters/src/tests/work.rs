@@ -1,9 +1,10 @@
-//! Tests that the work of the fold grows with its input, and not with the square of its input.
+//! Tests that the work grows with the input, and not with the square of the input.
 
 use jiff::Timestamp;
 
-use crate::fold::condition_index::comparisons;
+use crate::fields::Fields;
 use crate::fold::{ResourceTemplate, StatusFold};
+use crate::steps;
 
 /// Returns many conditions. Each has a type of its own. The order of the types is not sorted.
 fn conditions(count: usize, status: &str) -> String {
@@ -38,7 +39,7 @@ fn comparisons_with(items: &[String], former: &str) -> u64 {
         status: Some(&former),
         ..ResourceTemplate::default()
     };
-    comparisons::during(|| {
+    steps::during(|| {
         fold.render(&template, Timestamp::UNIX_EPOCH).unwrap();
     })
 }
@@ -65,4 +66,20 @@ fn twice_the_conditions_need_about_twice_the_comparisons() {
         assert!(few > 1000, "shape {shape}: {few}");
         assert!(many * 2 < few * 5, "shape {shape}: {few} {many}");
     }
+}
+
+#[test]
+fn a_long_name_with_escapes_is_not_decoded_for_each_comparison() {
+    let run = |first: &str| {
+        let fields: Vec<_> = (0..1000)
+            .map(|number| format!(r#""{first}{number:04}":0,"#))
+            .collect();
+        fields.concat()
+    };
+    let long = format!("\\u007e{}", "x".repeat(10_000));
+    let object = format!(r#"{{{}"{long}":0,{}"z":0}}"#, run("a"), run("b"));
+    let steps = steps::during(|| {
+        assert_eq!(Fields::parse(&object).unwrap().len(), 2002);
+    });
+    assert!(steps < object.len() as u64, "{steps}");
 }

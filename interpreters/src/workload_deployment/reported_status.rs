@@ -38,7 +38,7 @@ pub(super) fn write(status: &str, added: &AddedFields) -> Result<String, Interpr
     }
     let added = added.sorted();
     fields.retain(|field| {
-        let name = field.name();
+        let name = field.name.text();
         added.iter().all(|(added, _)| name != *added)
     });
     let added = added.into_iter();

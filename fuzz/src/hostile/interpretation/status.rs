@@ -142,6 +142,16 @@ fn items() -> Vec<Generator> {
             "",
         ),
         items(
+            "named-items-with-an-empty-field-name",
+            r#"{"status":{"":0},"clusterName":"@"},"#,
+            "",
+        ),
+        items(
+            "named-items-with-a-reporting-cell",
+            r#"{"status":{"reportingCell":"x"},"clusterName":"@"},"#,
+            "",
+        ),
+        items(
             "named-items-without-conditions",
             r#"{"clusterName":"@","status":{"conditions":[]}},"#,
             "",
