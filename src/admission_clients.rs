@@ -1,6 +1,6 @@
-//! Lets only API servers call admission. Admission acts with the rights of the manager: it asks about the rights of any
-//! user, and tells the cities of any project. The interpreter needs no check, because it does no I/O, and because
-//! Karmada presents no certificate.
+//! Lets only API servers call admission. Admission acts with the rights of the manager: through its answers, a caller
+//! can learn the rights of any user and the cities of any project. Callers of the interpreter are not checked, because
+//! Karmada presents no certificate. This is safe, because the interpreter does no I/O.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! The requests of one connection, and the time since which the connection waits for its client.
+//! The requests of one connection, and since when the connection waits for its client.
 
 use std::net::IpAddr;
 use std::sync::Arc;

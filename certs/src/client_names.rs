@@ -1,4 +1,4 @@
-//! The client of a connection, if it presented a certificate.
+//! The names in the client certificate of a connection, if the client presented one.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Checks that the process accepts TLS connections at its own port. A full accept queue, a stuck accept loop or an
-//! unusable certificate make the check fail.
+//! Checks that the process accepts TLS connections at its own port. The check fails if the accept queue is full, the
+//! accept loop is stuck or the certificate is unusable.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;

@@ -2,9 +2,9 @@
 //! docs/concepts/status.md.
 //!
 //! [`StatusFold`] is a map from cells to reports. The merge of two folds is commutative, associative and idempotent.
-//! Groups of cells can therefore be folded first, and the groups can be merged afterwards. The value and the bytes are
-//! the same. [`StatusFold::render`] combines the fold with the object that receives the status. If a cell does not
-//! report now, the last report of the cell comes from the former status of the object.
+//! Groups of cells can therefore be folded first and merged afterwards. The result has the same value and the same
+//! bytes. [`StatusFold::render`] combines the fold with the object that receives the status. If a cell does not report
+//! now, the last report of the cell comes from the former status of the object.
 //!
 //! Karmada's `AggregateStatus` request contains only the items. Three functions are for callers with more information:
 //!

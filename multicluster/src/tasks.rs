@@ -1,4 +1,4 @@
-//! The tasks of the process. If a task ends before the process stops, this is a failure, and the process stops.
+//! The tasks of the process. If a task ends before the process is told to stop, the process stops with an error.
 
 use std::any::Any;
 use std::fmt::Display;

@@ -1,4 +1,4 @@
-//! Bounds the access reviews that one requester has in flight, so that one requester cannot use up the requests that
+//! Limits the access reviews that one requester has in flight. Otherwise one requester could use up all requests that
 //! admission may send to a project.
 
 use std::collections::HashMap;

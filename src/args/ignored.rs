@@ -1,5 +1,5 @@
-//! Flags of the Go manager that have no meaning here. Existing manifests pass them. Where it is harmless to ignore a
-//! flag, it is accepted with a warning. Otherwise it is refused with the reason.
+//! Flags of the Go manager that have no meaning here. Existing manifests pass them. A flag that can be ignored without
+//! harm is accepted with a warning. Any other flag is refused with the reason.
 
 use clap::ArgAction;
 

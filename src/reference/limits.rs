@@ -1,5 +1,5 @@
-//! `limits.md`: the flags that limit the webhook server. `cargo xtask docs` reads the fixed limits from the sources and
-//! adds them.
+//! `limits.md`: the flags that limit the webhook server. `cargo xtask docs` reads the fixed limits from the sources,
+//! and adds them to the page.
 
 use clap::CommandFactory;
 

@@ -1,4 +1,4 @@
-//! The webhook server and the other servers do not starve each other.
+//! Tests that the webhook server answers while the other servers are busy, and the reverse.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,5 +1,5 @@
-//! Cuts texts from requests off. A caller can send megabytes in any field. Every such text in the log or in an HTTP
-//! error passes through [`bounded`].
+//! Limits the length of texts from requests. A caller can send megabytes in any field. Every such text in the log or in
+//! an HTTP error passes through [`bounded`].
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Cuts texts from outside, so that an answer cannot become as large as its request.
+//! Shortens texts from requests and from other programs, so that an answer cannot become as large as its request.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The body of a copy.
+//! Builds the copy of a WorkloadDeployment that the federator applies on the hub.
 
 use api::{HubNamespace, WorkloadDeployment};
 use kube::ResourceExt;

@@ -1,4 +1,4 @@
-//! The WorkloadDeployments that are held because they are not proved to be on the hub in use.
+//! The WorkloadDeployments that the federator holds because nothing proves that their copies are on the hub in use.
 
 use std::collections::HashSet;
 use std::fmt;

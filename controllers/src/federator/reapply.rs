@@ -2,8 +2,8 @@
 //!
 //! If a cell does not answer a request within 32 s, Karmada's execution controller counts the request as successful.
 //! The controller runs the request under client-go's `RetryOnConflict`, and that function returns no error when its
-//! deadline has passed. Karmada does not write the object again until the object changes. This module changes the
-//! object: it sets an annotation to the current time.
+//! deadline has passed. Karmada does not write the object again until the object changes. This module therefore changes
+//! the object: it sets an annotation to the current time.
 
 pub(crate) mod stale_cells;
 pub(super) mod staleness;

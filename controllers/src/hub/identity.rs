@@ -1,5 +1,6 @@
-//! The identity of the hub: the UID of its Namespace `default` (docs/concepts/identity.md). It is recorded on the
-//! objects that are written to the hub. The answers of another hub prove nothing about them (I-12).
+//! The identity of the hub: the UID of its Namespace `default` (docs/concepts/identity.md). The federator records it on
+//! hub namespaces and on the projects' WorkloadDeployments. The answers of another hub prove nothing about objects with
+//! this record (I-12).
 
 use api::annotations;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

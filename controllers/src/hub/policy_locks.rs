@@ -1,5 +1,5 @@
-//! Locks that prevent the creation of a copy while the policy of its city is being deleted. Both are decided from the
-//! caches of this process, so locks in memory suffice.
+//! Locks that prevent the creation of a copy while the policy of its city is being deleted. The same process decides
+//! about copies and policies, so locks in memory suffice.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

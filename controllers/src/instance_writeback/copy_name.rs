@@ -1,8 +1,8 @@
 //! Finds the copy of an Instance on the hub, and the name that a new copy gets.
 //!
-//! A copy has the name of its Instance. If the hub's Instance of this name is that of another cell of the same city, or
-//! if the name is not a DNS label, the copy has a name with a hash of the cell. A copy keeps its name: a copy with a
-//! hash is used also after the readable name has become free.
+//! A copy has the name of its Instance. If another cell of the same city has a copy of this name on the hub, or if the
+//! name is not a DNS label, the copy has a name with a hash of the cell. A copy keeps its name: a copy with a hash in
+//! its name stays in use even if the readable name becomes free.
 
 use api::{CellName, Instance, labels};
 

@@ -1,5 +1,5 @@
-//! The hub namespaces that stay although the project's Namespace is gone, or because the project does not confirm that
-//! it is gone. For each of them, records how often it was checked and which reason was logged.
+//! The hub namespaces that stay because they are not empty, or because the project does not confirm that its Namespace
+//! is gone. For each hub namespace, records the number of checks and the logged reason.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! Errors of reconciliations. The queue retries each of them with backoff. Each variant needs another remedy.
+//! Errors of reconciliations. The queue retries each of them with backoff. Each variant has its own remedy.
 
 mod outage;
 

@@ -1,6 +1,6 @@
 //! Decoding of statuses and cell reports. The fold writes canonical statuses. Karmada sends the answers of
-//! `InterpretStatus` without a change, so these statuses are canonical too. Conditions that this module accepts are
-//! valid. If the fold writes such conditions again, the text is the same.
+//! `InterpretStatus` without a change, so these statuses are canonical too. This module accepts only valid conditions.
+//! If the fold writes such a condition again, the text is the same.
 
 use serde_json::value::RawValue;
 

@@ -1,4 +1,5 @@
-//! The objects of a cache by namespace and name, and the rules by which one of two versions of an object is kept.
+//! The objects of a cache by namespace and name, and the rules that decide which of two versions of an object the cache
+//! keeps.
 
 use std::collections::{BTreeMap, HashMap};
 use std::mem;

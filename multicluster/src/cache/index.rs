@@ -1,4 +1,4 @@
-//! Finds objects of a cache by a value.
+//! An index of a cache: finds objects by a value that is computed from each object.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The requests that keep a cache current: lists, watches, and the check after a doubt.
+//! The requests that keep a cache current: lists, watches, and the check whether the API server was restored.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;

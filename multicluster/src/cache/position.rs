@@ -1,8 +1,8 @@
 //! The position of a watch in the history of its API server, and the signs that the history has changed.
 //!
 //! An API server that was restored from an older snapshot issues the same resource versions a second time. A watch that
-//! continues from a version of the former history misses changes. So a watch continues only while nothing contradicts
-//! the former history.
+//! continues from a version of the former history misses changes. So a watch continues only while there is no sign that
+//! the history has changed.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::watcher;

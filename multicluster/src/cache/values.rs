@@ -1,4 +1,4 @@
-//! The objects of an index by value.
+//! The contents of an index: for each value, the objects that have it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

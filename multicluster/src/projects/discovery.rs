@@ -1,5 +1,5 @@
-//! Decides which objects announce a project, when the API server of a project can be used, and which URL it has
-//! (docs/concepts/milo.md).
+//! Decides which objects announce a project, when the process may use the API server of a project, and which URL this
+//! API server has (docs/concepts/milo.md).
 
 use api::ProjectName;
 use api::condition::{self, Condition, ConditionStatus};

@@ -1,4 +1,4 @@
-//! Counts the failures of a key in a row, and logs them.
+//! Counts how often a key failed in a row, and logs the failures.
 
 use std::fmt::Debug;
 use std::time::Duration;

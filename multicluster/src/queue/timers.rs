@@ -1,4 +1,4 @@
-//! Timers.
+//! Timers of keys that wait for a time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A number of equal things of which requests take some and give them back.
+//! A pool of slots or bytes. A request takes a number of them and gives them back.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,4 +1,4 @@
-//! Keys of deleted objects leave the queues. All controllers of the management plane run.
+//! Tests that the keys of deleted objects leave the queues. All controllers of the management plane run.
 
 use api::finalizers;
 use kube::Api;

@@ -1,4 +1,4 @@
-//! Kinds that cannot be listed, or can be listed late.
+//! Tests of kinds that cannot be listed, and of kinds that can be listed only later.
 
 use api::karmada::Cluster;
 

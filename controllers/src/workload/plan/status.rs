@@ -1,4 +1,4 @@
-//! Computes the status of a Workload from those of its WorkloadDeployments (docs/concepts/status.md).
+//! Computes the status of a Workload from the statuses of its WorkloadDeployments (docs/concepts/status.md).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Turns refusals with a Retry-After into errors that contain the Retry-After.
+//! Turns refusals (answers with a status from 400 on) into errors. The error of a 429 or 503 contains the Retry-After.
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -1,5 +1,5 @@
-//! Tests of WorkloadDeployments that are held. The reason of a hold is that nothing proves that the hub namespace
-//! belongs to the WorkloadDeployment.
+//! Tests of WorkloadDeployments that the federator holds, because nothing proves that the hub namespace belongs to the
+//! WorkloadDeployment.
 
 use api::condition::{self, ConditionStatus};
 use api::workload_deployment::AVAILABLE;

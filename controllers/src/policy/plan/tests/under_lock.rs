@@ -1,5 +1,5 @@
-//! Tests of the second decision about a policy. The plan found the policy unneeded. The controller decides again under
-//! the lock.
+//! Tests of the second decision about a policy. The plan has decided that the policy is unneeded. The controller then
+//! decides again while it holds the lock.
 
 use super::*;
 
