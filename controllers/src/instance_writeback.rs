@@ -25,11 +25,13 @@ use crate::objects::{StringMap, controller_reference, deployment_name, is_termin
 use crate::runtime::events::Events;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
-use crate::runtime::write::{Collection, Writer};
+use crate::runtime::write::{Collection, Stored, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use copy_name::NamedCopy;
 use leftovers::LeftoverCopies;
-use plan::{CopyTransition, HubObjects, Observed, Plan, plan, status_of_applied_copy};
+use plan::{
+    CopyTransition, HubObjects, Observed, Plan, plan, status_of_applied_copy, status_of_unkept_copy,
+};
 
 pub(crate) struct InstanceWriteback {
     pub(crate) cell: Arc<CellCaches>,
@@ -60,12 +62,15 @@ impl Controller for InstanceWriteback {
             leftovers.delete(context, &key).await?;
             return Ok(Outcome::Gone);
         };
-        let hub = self.observe_hub(&instance).await?;
+        let mut hub = self.observe_hub(&instance).await?;
         let instance = self.as_it_is_now(&key, instance)?;
         let plan = plan(&self.observed(context, &instance, &hub));
         self.write_instance(context, &instance, &plan).await?;
         self.write_copy(context, &instance, &hub, &plan).await?;
         if plan.remove_finalizer {
+        hub.copy = hub
+            .copy
+            .map(|copy| self.as_written(context, copy, &instance));
             let finalizer = finalizers::INSTANCE_CONTROLLER;
             self.writer
                 .remove_finalizer(
@@ -164,6 +169,19 @@ impl InstanceWriteback {
             self.writer
                 .patch_status(
                     context,
+    /// Returns the copy with the spec as it was written, without additions of the hub.
+    fn as_written(
+        &self,
+        context: &ReconcileContext,
+        mut copy: Instance,
+        instance: &Instance,
+    ) -> Instance {
+        if self.writer.has_additions_to(context, &copy, &instance.spec) {
+            copy.spec = instance.spec.clone();
+        }
+        copy
+    }
+
                     &instances,
                     instance,
                     json!({"conditions": conditions}),
@@ -209,8 +227,8 @@ impl InstanceWriteback {
         }
         if let (Some(labels), Some(owner)) = (&plan.apply_copy, &hub.deployment) {
             let body = copy_body(&hub.copy_name, instance, owner, labels);
-            let as_wanted = |written: &Instance| written.spec == instance.spec;
-            let copy = self
+            let compare = |it: &Instance| Stored::compare(&it.spec, &instance.spec);
+            let ensured = self
                 .writer
                 .ensure(
                     context,
@@ -218,9 +236,20 @@ impl InstanceWriteback {
                     hub.copy.as_ref(),
                     &body,
                     &["/spec"],
-                    as_wanted,
+                    compare,
                 )
-                .await?;
+                .await;
+            let copy = match ensured {
+                Ok(copy) => self.as_written(context, copy, instance),
+                Err(error @ ReconcileError::DoesNotStay { .. }) => {
+                    // The hub does not store the whole spec. The status must still be current.
+                    let status = status_of_unkept_copy(&self.observed(context, instance, hub));
+                    self.write_copy_status(context, &copies, hub.copy.clone(), status)
+                        .await?;
+                    return Err(error);
+                }
+                Err(error) => return Err(error),
+            };
             // The status must be written now. The cell does not watch the hub, so no event of the copy would trigger
             // this write later.
             let hub = HubObjects {

@@ -24,7 +24,7 @@ use crate::projects::{ProjectCaches, SyncedProjects};
 use crate::runtime::hub_proof::read_from_hub;
 use crate::runtime::keys::InstanceKey;
 use crate::runtime::wiring::Controller;
-use crate::runtime::write::{Collection, Writer};
+use crate::runtime::write::{Collection, Stored, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use plan::verdict::{of_hub, without_deployment};
 use plan::{Desired, Observed, plan};
@@ -131,7 +131,14 @@ impl Projector {
             Some(hub_namespace) => {
                 let (instance, deployment) = found.unzip();
                 let deployment = deployment.flatten();
-                let projection = project.instances.get(&upstream.namespace, name)?;
+                let mut projection = project.instances.get(&upstream.namespace, name)?;
+                if let (Some(projection), Some(instance)) = (&mut projection, instance)
+                    && self
+                        .writer
+                        .has_additions_to(context, projection.as_ref(), &instance.spec)
+                {
+                    Arc::make_mut(projection).spec = instance.spec.clone();
+                }
                 let observed = Observed {
                     upstream,
                     hub_namespace,
@@ -310,17 +317,28 @@ impl Projector {
             (plan.apply, observed.instance, observed.deployment)
         {
             let body = body(namespace, name, instance, deployment, &desired);
-            let as_wanted = |written: &Instance| written.spec == instance.spec;
-            self.writer
-                .ensure(
-                    context,
-                    &instances,
-                    projection,
-                    &body,
-                    &["/spec"],
-                    as_wanted,
-                )
-                .await?;
+            let compare = |it: &Instance| Stored::compare(&it.spec, &instance.spec);
+            let ensured = self
+                .writer
+                .ensure(context, &instances, projection, &body, &["/spec"], compare)
+                .await;
+            // If the API server does not store the whole spec, the status must still be current.
+            let in_step = ensured.is_ok();
+            let (written, unkept) = match ensured {
+                Ok(written) => (Some(written), Ok(())),
+                Err(error @ ReconcileError::DoesNotStay { .. }) => {
+                    (projection.cloned(), Err(error))
+                }
+                Err(error) => return Err(error),
+            };
+            if let Some(written) = written
+                && let Some(status) = plan::status(observed, &written, in_step)
+            {
+                self.writer
+                    .apply_status(context, &instances, &written, json!(status))
+                    .await?;
+            }
+            return unkept;
         }
         let Some(projection) = projection else {
             return Ok(());

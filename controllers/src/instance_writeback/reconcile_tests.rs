@@ -11,6 +11,8 @@ use crate::fixtures::servers::{
 use crate::instance::ReadinessController;
 use crate::names;
 
+mod other_crds;
+
 const NAME: &str = "web-0";
 
 async fn start() -> (CellPlanes, InstanceWriteback) {

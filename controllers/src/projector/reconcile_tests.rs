@@ -182,3 +182,74 @@ async fn a_projection_shows_that_its_cell_has_no_cluster() {
         assert_eq!(status.conditions[0].reason, expected, "{status:?}");
     }
 }
+
+/// Changes the condition `Ready` on the hub, and returns the condition that the projection then has.
+async fn report(planes: &FakePlanes, projector: &Projector, status: &str) -> api::Condition {
+    let mut ready = objects::condition("Ready", status);
+    ready["observedGeneration"] = json!(
+        planes
+            .hub
+            .get::<Instance>(HUB_NAMESPACE, NAME)
+            .unwrap()
+            .metadata
+            .generation
+    );
+    planes
+        .hub
+        .modify::<Instance>(HUB_NAMESPACE, NAME, |instance| {
+            instance["status"]["conditions"] = json!([ready]);
+        });
+    settle().await;
+    converge(projector, || instance_key(NAME), &planes.servers()).await;
+    projection(planes)
+        .unwrap()
+        .status
+        .unwrap()
+        .conditions
+        .remove(0)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_project_that_adds_a_default_gets_the_status() {
+    let (planes, projector) = start().await;
+    planes
+        .project
+        .amend::<Instance>(|projection| projection["spec"]["later"] = json!("default"));
+    let writes = converge(&projector, || instance_key(NAME), &planes.servers()).await;
+    assert_eq!(writes.len(), 2, "{writes:?}");
+    for status in ["True", "False"] {
+        let ready = report(&planes, &projector, status).await;
+        let generation = projection(&planes).unwrap().metadata.generation;
+        let expected = (status == "True", generation);
+        assert_eq!((ready.is_true(), ready.observed_generation), expected);
+    }
+    reconcile(&projector, instance_key(NAME))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(take_writes(&planes.servers()), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_project_that_prunes_a_field_gets_the_status() {
+    let (planes, projector) = start().await;
+    planes.project.amend::<Instance>(|projection| {
+        projection["spec"].as_object_mut().unwrap().remove("later");
+    });
+    planes
+        .hub
+        .modify::<Instance>(HUB_NAMESPACE, NAME, |instance| {
+            instance["spec"]["later"] = json!("default");
+        });
+    settle().await;
+    for status in ["True", "False"] {
+        let ready = report(&planes, &projector, status).await;
+        let expected = (status == "True", None);
+        assert_eq!((ready.is_true(), ready.observed_generation), expected);
+    }
+    let error = reconcile(&projector, instance_key(NAME)).await.unwrap();
+    let error = error.unwrap_err();
+    let is_reported = matches!(error, ReconcileError::DoesNotStay { .. });
+    assert!(is_reported, "{error}");
+    assert_eq!(take_writes(&planes.servers()), [""; 0]);
+}
