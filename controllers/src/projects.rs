@@ -8,6 +8,7 @@ use kube::{Client, Resource, ResourceExt};
 use multicluster::Cache;
 use multicluster::cache::Index;
 
+use crate::hub::identity::{HubIdentity, recorded_hub};
 use crate::objects::{Namespace, Network};
 use crate::runtime::ReconcileError;
 
@@ -61,6 +62,23 @@ impl ProjectCaches {
                 kind: K::plural(&()).into_owned(),
             }),
         }
+    }
+
+    /// Returns the reason why this hub is not the hub of the project, if there is one: a WorkloadDeployment of the project
+    /// has recorded another hub.
+    pub(crate) fn hub_contradiction(&self, hub: &HubIdentity) -> Option<String> {
+        let key = annotations::HUB_UID;
+        let mut problem = None;
+        self.by_hub.visit_values("", |metadata, _| {
+            let record = recorded_hub(metadata).filter(|record| !hub.is_named_by(record));
+            if let Some(record) = record {
+                let name = metadata.name.as_deref().unwrap_or_default();
+                problem = Some(format!(
+                    "annotation {key} of WorkloadDeployment {name} of this project names hub {record}"
+                ));
+            }
+        });
+        problem
     }
 
     /// Returns which kinds cannot be listed, and why. Returns `None` if there is no such kind. A failure after the first
