@@ -32,11 +32,11 @@ use crate::runtime::keys::ProjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer, merge_patch};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use copy::copy_body;
+use copy::{compare_copy, copy_body};
 use orphans::OrphanSweeper;
 use other_hub::HeldByHub;
 use plan::status::refused;
-use plan::{DesiredNamespace, Hold, Observed, Plan, hub_namespace, plan, same_referenced_data};
+use plan::{DesiredNamespace, Hold, Observed, Plan, hub_namespace, plan};
 use reapply::Reapplier;
 pub(crate) use reapply::stale_cells::StaleCells;
 
@@ -122,10 +122,17 @@ impl Federator {
         hub_namespace: &HubNamespace,
         derived: Option<&HubNamespace>,
     ) -> Result<Outcome, ReconcileError> {
-        let copy = self
+        let mut copy = self
             .hub
             .deployments
             .get(hub_namespace.as_str(), &key.name)?;
+        if let Some(copy) = &mut copy
+            && self
+                .writer
+                .has_additions_to(context, copy.as_ref(), &deployment.spec)
+        {
+            Arc::make_mut(copy).spec = deployment.spec.clone();
+        }
         let city = CityCode::new(deployment.spec.city_code.as_str()).ok();
         let is_to_be_made = copy.is_none() && !is_terminating(deployment);
         // The lock prevents the deletion of the city's policy until the copy is created.
@@ -269,13 +276,11 @@ impl Federator {
             };
         if let Some(desired) = plan.apply_copy.filter(|_| may_change_copy) {
             let body = copy_body(deployment, hub_namespace, &desired);
-            let as_wanted = |written: &WorkloadDeployment| {
-                written.spec == deployment.spec && same_referenced_data(written, deployment)
-            };
+            let compare = |it: &WorkloadDeployment| compare_copy(it, deployment);
             let existing = copy.as_deref();
-            let ensured =
-                self.writer
-                    .ensure(context, &downstream, existing, &body, &OWN, as_wanted);
+            let ensured = self
+                .writer
+                .ensure(context, &downstream, existing, &body, &OWN, compare);
             let ensured = ensured.await.map(drop);
             refusal = refusal.or_else(|| refusal_of(&ensured));
             errors.note(ensured);

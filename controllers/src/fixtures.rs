@@ -5,7 +5,7 @@ pub(crate) mod servers;
 use std::sync::Arc;
 
 use api::condition::{Condition, ConditionStatus};
-use api::{Instance, Workload, WorkloadDeployment, finalizers};
+use api::{Instance, Workload, WorkloadDeployment, annotations, finalizers};
 use apiserver::objects;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -65,6 +65,21 @@ pub(crate) fn terminating<K: kube::Resource>(mut object: K) -> K {
     object.meta_mut().deletion_timestamp = Some(
         k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::UNIX_EPOCH),
     );
+    object
+}
+
+/// Returns the object with this record of its hub, or without a record.
+pub(crate) fn of_hub(mut object: Value, uid: Option<&str>) -> Value {
+    let annotations = &mut object["metadata"]["annotations"];
+    match uid {
+        Some(uid) => annotations[annotations::HUB_UID] = json!(uid),
+        None => drop(
+            annotations
+                .as_object_mut()
+                .unwrap()
+                .remove(annotations::HUB_UID),
+        ),
+    }
     object
 }
 

@@ -45,18 +45,19 @@ impl GenerationMap {
     }
 }
 
-/// Returns the status to write to a copy of an Instance, if it differs from the current status. The copy must have the
-/// spec of the source.
+/// Returns the status to write to a copy of an Instance, if it differs from the current status. `in_step` is true if
+/// the copy has the spec of the source.
 pub(crate) fn instance_status(
     source: &Instance,
     status: &InstanceStatus,
     copy: &Instance,
+    in_step: bool,
 ) -> Option<InstanceStatus> {
     let former = copy.status.clone().unwrap_or_default();
     let generations = GenerationMap {
         source: source.metadata.generation,
         target: copy.metadata.generation,
-        in_step: true,
+        in_step,
     };
     let wanted = InstanceStatus {
         conditions: generations.translate_conditions(&status.conditions, &former.conditions),

@@ -21,15 +21,21 @@ use multicluster::queue::Limits;
 use serde_json::{Value, json};
 
 use crate::cell::CellCaches;
-use crate::objects::{StringMap, controller_reference, deployment_name, is_terminating};
+use crate::objects::{
+    Namespace as NamespaceMetadata, StringMap, controller_reference, deployment_name,
+    is_terminating,
+};
 use crate::runtime::events::Events;
+use crate::runtime::hub_proof::require_recorded_hub;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
-use crate::runtime::write::{Collection, Writer};
+use crate::runtime::write::{Collection, Stored, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use copy_name::NamedCopy;
 use leftovers::LeftoverCopies;
-use plan::{CopyTransition, HubObjects, Observed, Plan, plan, status_of_applied_copy};
+use plan::{
+    CopyTransition, HubObjects, Observed, Plan, plan, status_of_applied_copy, status_of_unkept_copy,
+};
 
 pub(crate) struct InstanceWriteback {
     pub(crate) cell: Arc<CellCaches>,
@@ -60,8 +66,11 @@ impl Controller for InstanceWriteback {
             leftovers.delete(context, &key).await?;
             return Ok(Outcome::Gone);
         };
-        let hub = self.observe_hub(&instance).await?;
+        let mut hub = self.observe_hub(&instance).await?;
         let instance = self.as_it_is_now(&key, instance)?;
+        hub.copy = hub
+            .copy
+            .map(|copy| self.as_written(context, copy, &instance));
         let plan = plan(&self.observed(context, &instance, &hub));
         self.write_instance(context, &instance, &plan).await?;
         self.write_copy(context, &instance, &hub, &plan).await?;
@@ -101,6 +110,7 @@ impl InstanceWriteback {
         let copy = NamedCopy::read(&copies, &self.cell.name, &own_name);
         if is_terminating(instance) {
             let NamedCopy { name, copy } = copy.await?;
+            self.require_own_hub(instance).await?;
             return Ok(HubObjects {
                 copy_name: name,
                 copy,
@@ -127,6 +137,20 @@ impl InstanceWriteback {
         })
     }
 
+    /// Checks that the hub in use is the hub of the Instance's Namespace. Another hub does not have the copy, but that
+    /// does not prove that the copy is gone.
+    async fn require_own_hub(&self, instance: &Instance) -> Result<(), ReconcileError> {
+        let name = instance.namespace().unwrap_or_default();
+        let namespaces = Collection::<NamespaceMetadata>::of_plane(&self.cell.client, None);
+        match namespaces.read(&name).await {
+            Ok(Some(namespace)) => require_recorded_hub(&self.cell.hub, &namespace).await,
+            Ok(None) => Ok(()),
+            // The rights of a former version do not include Namespaces of the cell.
+            Err(error) if error.is_forbidden() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Returns the newest Instance from the cache if the objects that were read from the hub still match it. The
     /// provider may have written to the Instance during the requests. Then the API server would refuse a write that is
     /// based on the older version. If the identity of the Instance changed, returns the older version. An event of the
@@ -143,6 +167,19 @@ impl InstanceWriteback {
                 && is_terminating(now.as_ref()) == is_terminating(instance.as_ref())
         };
         Ok(now.filter(is_it).unwrap_or(instance))
+    }
+
+    /// Returns the copy with the spec as it was written, without additions of the hub.
+    fn as_written(
+        &self,
+        context: &ReconcileContext,
+        mut copy: Instance,
+        instance: &Instance,
+    ) -> Instance {
+        if self.writer.has_additions_to(context, &copy, &instance.spec) {
+            copy.spec = instance.spec.clone();
+        }
+        copy
     }
 
     async fn write_instance(
@@ -209,8 +246,8 @@ impl InstanceWriteback {
         }
         if let (Some(labels), Some(owner)) = (&plan.apply_copy, &hub.deployment) {
             let body = copy_body(&hub.copy_name, instance, owner, labels);
-            let as_wanted = |written: &Instance| written.spec == instance.spec;
-            let copy = self
+            let compare = |it: &Instance| Stored::compare(&it.spec, &instance.spec);
+            let ensured = self
                 .writer
                 .ensure(
                     context,
@@ -218,9 +255,20 @@ impl InstanceWriteback {
                     hub.copy.as_ref(),
                     &body,
                     &["/spec"],
-                    as_wanted,
+                    compare,
                 )
-                .await?;
+                .await;
+            let copy = match ensured {
+                Ok(copy) => self.as_written(context, copy, instance),
+                Err(error @ ReconcileError::DoesNotStay { .. }) => {
+                    // The hub does not store the whole spec. The status must still be current.
+                    let status = status_of_unkept_copy(&self.observed(context, instance, hub));
+                    self.write_copy_status(context, &copies, hub.copy.clone(), status)
+                        .await?;
+                    return Err(error);
+                }
+                Err(error) => return Err(error),
+            };
             // The status must be written now. The cell does not watch the hub, so no event of the copy would trigger
             // this write later.
             let hub = HubObjects {

@@ -6,6 +6,7 @@ use api::{WorkloadDeployment, annotations, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::core::PartialObjectMeta;
 use kube::{Resource, ResourceExt};
+use serde_json::Value;
 
 /// A Namespace with only its metadata.
 pub(crate) type Namespace = PartialObjectMeta<k8s_openapi::api::core::v1::Namespace>;
@@ -44,6 +45,23 @@ pub(crate) fn covers(existing: &StringMap, wanted: &StringMap) -> bool {
     wanted
         .iter()
         .all(|(key, value)| existing.get(key) == Some(value))
+}
+
+/// Returns whether `value` has every field of `wanted`. Other fields do not matter: an API server adds defaults.
+pub(crate) fn contains(value: &Value, wanted: &Value) -> bool {
+    match (value, wanted) {
+        (Value::Object(fields), Value::Object(wanted)) => wanted
+            .iter()
+            .all(|(key, wanted)| fields.get(key).is_some_and(|value| contains(value, wanted))),
+        (Value::Array(items), Value::Array(wanted)) => {
+            items.len() == wanted.len()
+                && items
+                    .iter()
+                    .zip(wanted)
+                    .all(|(item, wanted)| contains(item, wanted))
+        }
+        _ => value == wanted,
+    }
 }
 
 /// Returns the value of a label. An empty value counts as missing.

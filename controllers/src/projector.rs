@@ -2,6 +2,7 @@
 //! namespace identify the project.
 
 mod plan;
+mod projection;
 mod quarantine;
 #[cfg(test)]
 mod reconcile_tests;
@@ -10,24 +11,25 @@ pub(crate) mod triggers;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::{HubNamespace, Instance, WorkloadDeployment, labels};
+use api::{HubNamespace, Instance, labels};
 use kube::{Resource, ResourceExt};
 use multicluster::Outcome;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::hub::HubCaches;
 use crate::hub::cells::CellState;
-use crate::hub::identity::recorded_hub;
+use crate::hub::identity::{HubIdentity, recorded_hub};
 use crate::hub::upstream::Upstream;
-use crate::objects::{Namespace, deployment_name, describe, is_terminating, label};
+use crate::objects::{Namespace, deployment_name, is_terminating, label};
 use crate::projects::{ProjectCaches, SyncedProjects};
 use crate::runtime::hub_proof::read_from_hub;
 use crate::runtime::keys::InstanceKey;
 use crate::runtime::wiring::Controller;
-use crate::runtime::write::{Collection, Writer};
+use crate::runtime::write::{Collection, Stored, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use plan::verdict::{of_hub, without_deployment};
-use plan::{Desired, Observed, plan};
+use plan::{Observed, plan};
+use projection::projection_body;
 pub(crate) use quarantine::{Quarantine, Quarantined};
 
 pub(crate) struct Projector {
@@ -131,7 +133,14 @@ impl Projector {
             Some(hub_namespace) => {
                 let (instance, deployment) = found.unzip();
                 let deployment = deployment.flatten();
-                let projection = project.instances.get(&upstream.namespace, name)?;
+                let mut projection = project.instances.get(&upstream.namespace, name)?;
+                if let (Some(projection), Some(instance)) = (&mut projection, instance)
+                    && self
+                        .writer
+                        .has_additions_to(context, projection.as_ref(), &instance.spec)
+                {
+                    Arc::make_mut(projection).spec = instance.spec.clone();
+                }
                 let observed = Observed {
                     upstream,
                     hub_namespace,
@@ -257,35 +266,60 @@ impl Projector {
             }
         }
         let plan = plan(observed);
-        if let (true, Some(projection)) = (plan.delete, observed.projection) {
-            self.prove_gone(project, namespace, projection).await?;
+        if plan == plan::Plan::default() {
+            return Ok(Outcome::Settled);
+        }
+        let hub = self.own_hub(project, name, observed)?;
+        if plan.delete {
+            self.prove_gone(&hub, namespace, name).await?;
         }
         self.execute(context, project, name, observed, plan).await?;
         Ok(Outcome::Settled)
     }
 
-    /// Confirms with the hub's API server that the Instance is gone. The Instance may exist although the cache does not
-    /// have it yet. Only the hub that the WorkloadDeployment of the projection has recorded can prove it.
-    async fn prove_gone(
+    /// Returns the hub in use, if it is the hub that the WorkloadDeployment of the projection has recorded. Another hub
+    /// may have an old Instance of the same name, and proves nothing about the projection.
+    fn own_hub(
         &self,
         project: &ProjectCaches,
-        namespace: &HubNamespace,
-        projection: &Instance,
-    ) -> Result<(), ReconcileError> {
-        let name = &projection.name_any();
-        let of = projection.namespace().unwrap_or_default();
-        let deployment = match deployment_name(projection.meta()) {
-            Some(deployment) => project.deployments.get(&of, deployment)?,
-            None => None,
+        name: &str,
+        observed: &Observed<'_>,
+    ) -> Result<HubIdentity, ReconcileError> {
+        let Observed {
+            upstream,
+            projection,
+            ..
+        } = *observed;
+        let of_projection = projection.and_then(|it| deployment_name(it.meta()));
+        let deployment = match (observed.deployment, of_projection) {
+            (Some(deployment), _) => Some(Arc::clone(deployment)),
+            (None, Some(name)) => project.deployments.get(&upstream.namespace, name)?,
+            (None, None) => None,
         };
         let record = deployment.as_ref().and_then(|it| recorded_hub(it.meta()));
         let hub = self.hub.identity()?;
-        let on_hub = self.hub.namespaces.get("", namespace.as_str())?;
-        if let Some(problem) = hub.contradiction(record, on_hub.as_deref()) {
-            let object = describe(projection);
-            return Err(ReconcileError::Contradiction { object, problem });
+        let on_hub = self
+            .hub
+            .namespaces
+            .get("", observed.hub_namespace.as_str())?;
+        match hub.contradiction(record, on_hub.as_deref()) {
+            None => Ok(hub),
+            Some(problem) => Err(ReconcileError::Contradiction {
+                object: format!("Instance {upstream}/{name}"),
+                problem,
+            }),
         }
-        let instance = read_from_hub::<Instance>(&self.hub, &hub, namespace.as_str(), name);
+    }
+
+    /// Confirms with the hub's API server that the Instance is gone. The Instance may exist although the cache does not
+    /// have it yet.
+    async fn prove_gone(
+        &self,
+        hub: &HubIdentity,
+        namespace: &HubNamespace,
+        name: &str,
+    ) -> Result<(), ReconcileError> {
+        let instance = read_from_hub::<Instance>(&self.hub, hub, namespace.as_str(), name);
         match instance.await? {
             None => Ok(()),
             Some(_) => Err(ReconcileError::NotYet {
@@ -309,18 +343,29 @@ impl Projector {
         if let (Some(desired), Some(instance), Some(deployment)) =
             (plan.apply, observed.instance, observed.deployment)
         {
-            let body = body(namespace, name, instance, deployment, &desired);
-            let as_wanted = |written: &Instance| written.spec == instance.spec;
-            self.writer
-                .ensure(
-                    context,
-                    &instances,
-                    projection,
-                    &body,
-                    &["/spec"],
-                    as_wanted,
-                )
-                .await?;
+            let body = projection_body(namespace, name, instance, deployment, &desired);
+            let compare = |it: &Instance| Stored::compare(&it.spec, &instance.spec);
+            let ensured = self
+                .writer
+                .ensure(context, &instances, projection, &body, &["/spec"], compare)
+                .await;
+            // If the API server does not store the whole spec, the status must still be current.
+            let in_step = ensured.is_ok();
+            let (written, unkept) = match ensured {
+                Ok(written) => (Some(written), Ok(())),
+                Err(error @ ReconcileError::DoesNotStay { .. }) => {
+                    (projection.cloned(), Err(error))
+                }
+                Err(error) => return Err(error),
+            };
+            if let Some(written) = written
+                && let Some(status) = plan::status(observed, &written, in_step)
+            {
+                self.writer
+                    .apply_status(context, &instances, &written, json!(status))
+                    .await?;
+            }
+            return unkept;
         }
         let Some(projection) = projection else {
             return Ok(());
@@ -335,28 +380,4 @@ impl Projector {
         }
         Ok(())
     }
-}
-
-fn body(
-    namespace: &str,
-    name: &str,
-    instance: &Instance,
-    deployment: &WorkloadDeployment,
-    desired: &Desired,
-) -> Value {
-    // This is not a controller reference, because the WorkloadDeployment does not control the projection. Garbage
-    // collection deletes the projection with its owner.
-    let owners: Vec<_> = deployment.owner_ref(&()).into_iter().collect();
-    json!({
-        "apiVersion": api::API_VERSION,
-        "kind": "Instance",
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "labels": desired.labels,
-            "annotations": desired.annotations,
-            "ownerReferences": owners,
-        },
-        "spec": instance.spec,
-    })
 }

@@ -8,6 +8,7 @@ use kube::{Client, Resource, ResourceExt};
 use multicluster::Cache;
 use multicluster::cache::Index;
 
+use crate::hub::identity::{HubIdentity, recorded_hub};
 use crate::objects::{Namespace, Network};
 use crate::runtime::ReconcileError;
 
@@ -63,8 +64,25 @@ impl ProjectCaches {
         }
     }
 
+    /// Returns the reason why this hub is not the hub of the project, if there is one: a WorkloadDeployment of the
+    /// project has recorded another hub.
+    pub(crate) fn hub_contradiction(&self, hub: &HubIdentity) -> Option<String> {
+        let key = annotations::HUB_UID;
+        let mut problem = None;
+        self.by_hub.visit_values("", |metadata, _| {
+            let record = recorded_hub(metadata).filter(|record| !hub.is_named_by(record));
+            if let Some(record) = record {
+                let name = metadata.name.as_deref().unwrap_or_default();
+                problem = Some(format!(
+                    "annotation {key} of WorkloadDeployment {name} of this project names hub {record}"
+                ));
+            }
+        });
+        problem
+    }
+
     /// Returns which kinds cannot be listed, and why. Returns `None` if there is no such kind. A failure after the
-    /// first list is no reason, unless the API server refuses the kind.
+    /// first list is no reason, unless the API server refuses the kind. A refusal counts until the kind is listed.
     pub(crate) fn unlisted(&self) -> Option<String> {
         let problems = [
             problem(&self.namespaces),
@@ -79,10 +97,11 @@ impl ProjectCaches {
 
 /// Returns why a kind cannot be listed.
 fn problem<K: Resource<DynamicType = ()>>(cache: &Cache<K>) -> Option<String> {
-    let sync_state = cache.sync_state();
-    let sync_state = sync_state.borrow();
-    let is_listed = *cache.synced().borrow() && !sync_state.is_refused();
-    let problem = sync_state.problem().filter(|_| !is_listed)?;
+    let failure = || match *cache.synced().borrow() {
+        true => None,
+        false => cache.sync_state().borrow().problem().map(str::to_owned),
+    };
+    let problem = cache.refusal().or_else(failure)?;
     Some(format!("{} cannot be listed: {problem}", K::plural(&())))
 }
 
@@ -172,5 +191,40 @@ impl SyncedProjects {
 
     fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<ProjectName, Arc<ProjectCaches>>> {
         self.served.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use apiserver::{ApiServer, Fault};
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::fixtures::servers::{FakePlanes, hub_key};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_kind_stays_unlisted_while_the_api_server_fails() {
+        let planes = FakePlanes::start(Vec::new(), Vec::new()).await;
+        let project = planes.projects.get(&hub_key().project.unwrap()).unwrap();
+        let becomes = async |change: &dyn Fn(&ApiServer), text: &str| {
+            planes.project.heal();
+            change(&planes.project);
+            planes.project.end_watches();
+            sleep(Duration::from_mins(5)).await;
+            let sync_state = project.instances.sync_state();
+            let problem = sync_state.borrow().problem().map(str::to_owned);
+            assert!(problem.unwrap_or_default().contains(text));
+            project.unlisted()
+        };
+        let forbid = |server: &ApiServer| server.fail(Fault::refuse(403).of::<Instance>());
+        let break_down = |server: &ApiServer| server.fail(Fault::refuse(503));
+        assert_eq!(becomes(&break_down, "503").await, None);
+        let refused = becomes(&forbid, "403").await;
+        assert!(refused.as_ref().is_some_and(|it| it.contains("instances")));
+        assert_eq!(becomes(&break_down, "503").await, refused);
+        assert_eq!(becomes(&forbid, "403").await, refused);
+        assert_eq!(becomes(&|_| {}, "").await, None);
     }
 }

@@ -53,7 +53,7 @@ const KUBECONFIGS: [[&str; 2]; 4] = [
     ],
 ];
 
-const RIGHTS: [Right; 43] = [
+const RIGHTS: [Right; 44] = [
     right(
         MANAGEMENT,
         "project",
@@ -287,6 +287,13 @@ const RIGHTS: [Right; 43] = [
         "",
     ),
     right(CELL, "cell", "`events.events.k8s.io`", "create, patch", ""),
+    right(
+        CELL,
+        "cell",
+        "`namespaces`",
+        "get",
+        "Without it, the cell does not notice that `--federation-kubeconfig` leads to another hub.",
+    ),
     right(CELL, "hub", "`namespaces`", "get", ""),
     right(
         CELL,

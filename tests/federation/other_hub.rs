@@ -3,7 +3,9 @@
 use anyhow::{Context, ensure};
 use api::reasons::workload_deployment::HUB_CONTRADICTED;
 use api::workload_deployment::AVAILABLE;
-use api::{Instance, Workload, WorkloadDeployment, condition, finalizers};
+use api::{
+    DEFAULT_NAMESPACE, Instance, Workload, WorkloadDeployment, annotations, condition, finalizers,
+};
 use harness::plane::Plane;
 use harness::{Config, Federation, wait};
 use k8s_openapi::api::core::v1::Namespace;
@@ -140,6 +142,12 @@ async fn nothing_has_changed(space: &Space<'_>, other: &Plane) -> anyhow::Result
             );
         }
     }
+    // A cell knows its hub by the annotation of its Namespace.
+    let hub: Api<Namespace> = Api::all(space.federation.hub().client());
+    let hub = hub.get(DEFAULT_NAMESPACE).await?.uid();
+    let in_cell: Api<Namespace> = Api::all(space.federation.cell(DFW).context("no cell")?.client());
+    let in_cell = in_cell.get(&space.hub_name).await?;
+    ensure!(in_cell.annotations().get(annotations::HUB_UID) == hub.as_ref());
     let namespaces: Api<Namespace> = Api::all(other.client());
     let namespaces = namespaces.list(&ListParams::default()).await?;
     let ours: Vec<_> = namespaces

@@ -8,15 +8,14 @@ mod status;
 
 use std::sync::Arc;
 
-use api::{Instance, WorkloadDeployment, WorkloadDeploymentStatus, finalizers, labels};
+use api::{Instance, WorkloadDeployment, WorkloadDeploymentStatus, finalizers};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 
-use crate::names;
-use crate::objects::{StringMap, covers, has_finalizer, is_terminating};
+use crate::objects::{covers, has_finalizer, is_terminating};
 use observed::{Instances, is_drifted, undecodable};
-pub(super) use observed::{Observed, instance_name, ordinal, template_hash};
+pub(super) use observed::{Observed, instance_name, linking_labels, ordinal, template_hash};
 pub(super) use rollout::RolloutStep;
 use rollout::steps;
 use status::status;
@@ -98,38 +97,6 @@ fn changed_status(
 ) -> Option<WorkloadDeploymentStatus> {
     let status = status(deployment, instances, refusal, now);
     (deployment.status.as_ref() != Some(&status)).then_some(status)
-}
-
-/// Returns the labels that link an Instance to its WorkloadDeployment.
-pub(super) fn linking_labels(deployment: &WorkloadDeployment, ordinal: i32) -> StringMap {
-    let spec = &deployment.spec;
-    StringMap::from([
-        (
-            labels::WORKLOAD_UID.to_owned(),
-            spec.workload_ref.uid.clone(),
-        ),
-        (
-            labels::WORKLOAD_NAME.to_owned(),
-            names::label_value(&spec.workload_ref.name),
-        ),
-        (
-            labels::PLACEMENT_NAME.to_owned(),
-            names::label_value(&spec.placement_name),
-        ),
-        (
-            labels::INSTANCE_CITY_CODE.to_owned(),
-            spec.city_code.clone(),
-        ),
-        (
-            labels::WORKLOAD_DEPLOYMENT_UID.to_owned(),
-            deployment.uid().unwrap_or_default(),
-        ),
-        (
-            labels::WORKLOAD_DEPLOYMENT_NAME.to_owned(),
-            names::label_value(&deployment.name_any()),
-        ),
-        (labels::INSTANCE_INDEX.to_owned(), ordinal.to_string()),
-    ])
 }
 
 /// Returns whether an Instance of the current template lacks labels or has another hash.

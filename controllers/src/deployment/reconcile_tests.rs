@@ -124,6 +124,37 @@ async fn an_instance_has_the_fields_of_the_template_that_the_types_do_not_know()
     assert_eq!(instance.labels()["tier"], "web");
 }
 
+/// I-22: the API server adds the default of a newer CRD to the objects that it stores.
+#[tokio::test(start_paused = true)]
+async fn a_new_default_changes_the_hash_and_keeps_the_instance() {
+    let (planes, controller) = start().await;
+    converge(&controller, || object_key("web"), &planes.servers()).await;
+    let instance = || planes.cell.get::<Instance>(HUB_NAMESPACE, "web-0").unwrap();
+    let former = instance();
+    planes
+        .cell
+        .modify::<Instance>(HUB_NAMESPACE, "web-0", |instance| {
+            instance["spec"]["later"] = json!("default");
+        });
+    planes
+        .cell
+        .modify::<WorkloadDeployment>(HUB_NAMESPACE, "web", |deployment| {
+            deployment["spec"]["template"]["spec"]["later"] = json!("default");
+        });
+    settle().await;
+    let writes = converge(&controller, || object_key("web"), &planes.servers()).await;
+    assert!(
+        !writes.iter().any(|it| it.starts_with("delete")),
+        "{writes:?}"
+    );
+    assert_eq!(instance().metadata.uid, former.metadata.uid);
+    let hash = |instance: Instance| instance.spec.controller.unwrap().template_hash;
+    let expected = template_hash(&deployment(&planes).unwrap());
+    assert_ne!(hash(former), expected);
+    assert_eq!(hash(instance()), expected);
+    assert_eq!(json!(instance().spec)["later"], "default");
+}
+
 /// Returns an Instance that cannot be decoded.
 fn undecodable(name: &str, controller_uid: &str) -> Value {
     json!({

@@ -1,10 +1,20 @@
-//! Builds the copy of a WorkloadDeployment that the federator applies on the hub.
+//! Builds the copy of a WorkloadDeployment that the federator applies on the hub, and compares it with the stored copy.
 
 use api::{HubNamespace, WorkloadDeployment};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::plan::DesiredCopy;
+use super::plan::{DesiredCopy, same_referenced_data};
+use crate::runtime::write::Stored;
+
+/// Returns how the hub has stored the copy of a WorkloadDeployment.
+pub(super) fn compare_copy(copy: &WorkloadDeployment, deployment: &WorkloadDeployment) -> Stored {
+    match same_referenced_data(copy, deployment) {
+        true => Stored::compare(&copy.spec, &deployment.spec),
+        false => Stored::Otherwise,
+    }
+}
+
 pub(super) fn copy_body(
     deployment: &WorkloadDeployment,
     hub_namespace: &HubNamespace,

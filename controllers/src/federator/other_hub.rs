@@ -89,16 +89,7 @@ pub(super) fn neighbour(
     has_namespace: bool,
 ) -> Option<String> {
     let key = annotations::HUB_UID;
-    let mut problem = None;
-    project.by_hub.visit_values("", |metadata, _| {
-        let record = recorded_hub(metadata).filter(|record| !hub.is_named_by(record));
-        if let Some(record) = record {
-            let name = metadata.name.as_deref().unwrap_or_default();
-            problem = Some(format!(
-                "annotation {key} of WorkloadDeployment {name} of this project names hub {record}"
-            ));
-        }
-    });
+    let problem = project.hub_contradiction(hub);
     if problem.is_some() || has_namespace {
         return problem;
     }

@@ -154,6 +154,16 @@ pub(super) fn status_of_applied_copy(observed: &Observed<'_>) -> Option<Instance
     status.filter(|_| readiness(instance, now).is_none())
 }
 
+/// Returns the status to write to an existing copy after the hub did not store the whole spec.
+pub(super) fn status_of_unkept_copy(observed: &Observed<'_>) -> Option<InstanceStatus> {
+    let Observed {
+        instance, hub, now, ..
+    } = *observed;
+    let copy = hub.copy.as_ref()?;
+    let status = instance_status(instance, &mirrored_status(instance), copy, false);
+    status.filter(|_| readiness(instance, now).is_none())
+}
+
 /// Returns the status of an Instance without the condition `CopiedToHub`.
 fn mirrored_status(instance: &Instance) -> InstanceStatus {
     let mut status = instance.status.clone().unwrap_or_default();
@@ -266,7 +276,7 @@ fn copy_changes(
     if copy.spec != instance.spec || !covers(copy.labels(), &ownership.labels) || !owned {
         return (Some(ownership.labels), None);
     }
-    (None, instance_status(instance, status, copy))
+    (None, instance_status(instance, status, copy, true))
 }
 
 #[cfg(test)]

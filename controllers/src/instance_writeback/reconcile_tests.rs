@@ -1,6 +1,6 @@
 //! Tests of the write-back controller, with in-memory API servers.
 
-use api::labels;
+use api::{annotations, labels};
 use apiserver::{Fault, KindId, Verb, objects};
 
 use super::*;
@@ -10,6 +10,8 @@ use crate::fixtures::servers::{
 };
 use crate::instance::ReadinessController;
 use crate::names;
+
+mod other_crds;
 
 const NAME: &str = "web-0";
 
@@ -123,6 +125,55 @@ async fn the_finalizer_stays_until_the_hub_has_deleted_the_copy() {
         assert!(on_hub(&planes).is_some() && in_cell(&planes).is_some());
         planes.hub.heal();
     }
+    reconcile(&writeback, object_key(NAME))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(on_hub(&planes).is_none() && in_cell(&planes).is_none());
+}
+
+/// I-12: the kubeconfig of the cell leads to another hub.
+#[tokio::test(start_paused = true)]
+async fn another_hub_does_not_prove_that_a_copy_is_gone() {
+    let (planes, writeback) = start_terminating().await;
+    let recorded = |uid: &str| {
+        planes
+            .cell
+            .modify::<Namespace>("", HUB_NAMESPACE, |namespace| {
+                namespace["metadata"]["annotations"] = json!({annotations::HUB_UID: uid});
+            });
+    };
+    let held = async || {
+        let error = reconcile(&writeback, object_key(NAME)).await.unwrap();
+        let error = error.expect_err("held");
+        let is_held = matches!(error, ReconcileError::Contradiction { .. });
+        assert!(is_held && in_cell(&planes).is_some(), "{error}");
+        assert_eq!(take_writes(&planes.servers()), [""; 0]);
+    };
+    take_writes(&planes.servers());
+    planes.hub.put(objects::namespace("default", "another"));
+    recorded("own");
+    // The other hub can have an old copy of the same name.
+    held().await;
+    planes.hub.remove::<Instance>(HUB_NAMESPACE, NAME);
+    held().await;
+    // The right hub, or a hub that replaces it.
+    let replaces = json!({annotations::REPLACES_HUBS: "own"});
+    planes.hub.modify::<Namespace>("", "default", |default| {
+        default["metadata"]["annotations"] = replaces;
+    });
+    reconcile(&writeback, object_key(NAME))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(in_cell(&planes).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_right_to_read_namespaces_a_copy_is_deleted() {
+    let (planes, writeback) = start_terminating().await;
+    let fault = Fault::refuse(403).on(&[Verb::Get]);
+    planes.cell.fail(fault.of::<Namespace>());
     reconcile(&writeback, object_key(NAME))
         .await
         .unwrap()

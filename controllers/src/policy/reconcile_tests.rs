@@ -5,6 +5,7 @@ use multicluster::queue::Failure;
 use serde_json::Value;
 
 use super::*;
+use crate::fixtures::of_hub;
 use crate::fixtures::servers::{
     FakePlanes, HUB_NAMESPACE, converge, copy, hub_key, hub_namespace, reconcile, recorded, settle,
     take_writes,
@@ -119,4 +120,35 @@ async fn a_project_that_is_not_served_any_more_hides_no_earlier_error() {
     assert!(matches!(error, ReconcileError::Api { .. }), "{error}");
     assert_eq!(error.retry_after(), Some(wait));
     assert!(policy(&planes).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_hub_gets_and_loses_no_policy() {
+    let on_another = |object| of_hub(object, Some("another"));
+    let held = async |planes: &FakePlanes, controller: &PolicyController| {
+        let error = reconcile(controller, hub_key()).await.unwrap().unwrap_err();
+        let is_held = matches!(error, ReconcileError::Contradiction { .. });
+        assert!(is_held, "{error}");
+        assert_eq!(take_writes(&planes.servers()), [""; 0]);
+    };
+    // The WorkloadDeployment of the project has recorded another hub.
+    let (planes, controller) =
+        start(vec![on_another(recorded("web"))], vec![hub_namespace()]).await;
+    held(&planes, &controller).await;
+    planes.project.put(recorded("web"));
+    settle().await;
+    converge(&controller, hub_key, &planes.servers()).await;
+    assert!(policy(&planes).is_some());
+    // The policy is no longer needed, but the hub namespace has recorded another hub.
+    planes
+        .project
+        .remove::<WorkloadDeployment>("default", "web");
+    planes.hub.put(on_another(hub_namespace()));
+    settle().await;
+    held(&planes, &controller).await;
+    assert!(policy(&planes).is_some());
+    planes.hub.put(hub_namespace());
+    settle().await;
+    converge(&controller, hub_key, &planes.servers()).await;
+    assert!(policy(&planes).is_none());
 }

@@ -97,14 +97,23 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
             ..Plan::default()
         };
     }
-    let status = instance.status.as_ref().zip(projection);
     Plan {
-        status: status.and_then(|(status, projection)| {
-            let status = fresh(instance, status, projection, &observed.cell, observed.now);
-            instance_status(instance, &status, projection)
-        }),
+        status: projection.and_then(|projection| status(observed, projection, true)),
         ..Plan::default()
     }
+}
+
+/// Returns the status to write to the projection, if it differs from the current status. `in_step` is true if the
+/// projection has the spec of the Instance on the hub.
+pub(super) fn status(
+    observed: &Observed<'_>,
+    projection: &Instance,
+    in_step: bool,
+) -> Option<InstanceStatus> {
+    let instance = observed.instance?;
+    let status = instance.status.as_ref()?;
+    let status = fresh(instance, status, projection, &observed.cell, observed.now);
+    instance_status(instance, &status, projection, in_step)
 }
 
 /// Returns whether an Instance of the project is a projection from this hub namespace. Projections of the Go manager do

@@ -1,14 +1,15 @@
 //! Tests of the projector, with in-memory API servers.
 
-use api::{annotations, labels};
+use api::{WorkloadDeployment, labels};
 use apiserver::{Fault, Verb, objects};
+use serde_json::Value;
 
 use super::*;
-use crate::fixtures::instance;
 use crate::fixtures::servers::{
-    FakePlanes, HUB_NAMESPACE, converge, hub_namespace, instance_key, reconcile, recorded, settle,
-    take_writes,
+    FakePlanes, HUB_NAMESPACE, HUB_UID, converge, hub_namespace, instance_key, reconcile, recorded,
+    settle, take_writes,
 };
+use crate::fixtures::{instance, of_hub};
 use crate::runtime::events::Events;
 
 const NAME: &str = "web-0";
@@ -105,44 +106,39 @@ async fn a_projection_is_deleted_only_when_the_hub_says_that_the_instance_is_gon
     assert!(projection(&planes).is_none());
 }
 
+/// Changes the hub that the WorkloadDeployment has recorded.
+async fn record(planes: &FakePlanes, uid: Option<&str>) {
+    let change = |deployment: &mut Value| *deployment = of_hub(deployment.take(), uid);
+    planes
+        .project
+        .modify::<WorkloadDeployment>("default", "web", change);
+    settle().await;
+}
+
+/// Reconciles the projection. It must be held, and nothing may be written.
+async fn held(planes: &FakePlanes, projector: &Projector) {
+    let error = reconcile(projector, instance_key(NAME)).await.unwrap();
+    let error = error.expect_err("held");
+    let is_held = matches!(error, ReconcileError::Contradiction { .. });
+    assert!(is_held, "{error}");
+    assert_eq!(take_writes(&planes.servers()), [""; 0]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn another_hub_proves_nothing_about_a_projection() {
     let (planes, projector) = start().await;
     converge(&projector, || instance_key(NAME), &planes.servers()).await;
-    let exchange = |record: Option<&str>| {
-        let change = |deployment: &mut Value| {
-            let annotations = &mut deployment["metadata"]["annotations"];
-            annotations
-                .as_object_mut()
-                .unwrap()
-                .remove(annotations::HUB_UID);
-            if let Some(uid) = record {
-                annotations[annotations::HUB_UID] = json!(uid);
-            }
-        };
-        planes
-            .project
-            .modify::<WorkloadDeployment>("default", "web", change);
-    };
     planes.hub.remove::<Instance>(HUB_NAMESPACE, NAME);
-    exchange(Some("another"));
-    settle().await;
-    let held = async || {
-        let error = reconcile(&projector, instance_key(NAME)).await.unwrap();
-        let error = error.expect_err("held");
-        assert!(
-            matches!(error, ReconcileError::Contradiction { .. }),
-            "{error}"
-        );
-        assert!(projection(&planes).is_some());
-    };
-    held().await;
+    record(&planes, Some("another")).await;
+    held(&planes, &projector).await;
+    assert!(projection(&planes).is_some());
     // The record is from before hubs were recorded, and this hub does not have the namespace.
-    exchange(None);
+    record(&planes, None).await;
     let namespace = planes.hub.get::<Namespace>("", HUB_NAMESPACE).unwrap();
     planes.hub.remove::<Namespace>("", HUB_NAMESPACE);
     settle().await;
-    held().await;
+    held(&planes, &projector).await;
+    assert!(projection(&planes).is_some());
     planes.hub.put(json!(namespace));
     settle().await;
     reconcile(&projector, instance_key(NAME))
@@ -181,4 +177,100 @@ async fn a_projection_shows_that_its_cell_has_no_cluster() {
         let status = projection(&planes).unwrap().status.unwrap();
         assert_eq!(status.conditions[0].reason, expected, "{status:?}");
     }
+}
+
+/// I-12: the hub in use has an old Instance of the same name.
+#[tokio::test(start_paused = true)]
+async fn another_hub_changes_no_projection() {
+    let (planes, projector) = start().await;
+    record(&planes, Some("another")).await;
+    held(&planes, &projector).await;
+    record(&planes, Some(HUB_UID)).await;
+    converge(&projector, || instance_key(NAME), &planes.servers()).await;
+    record(&planes, Some("another")).await;
+    // The projection is as the hub wants it, so nothing is to be written.
+    reconcile(&projector, instance_key(NAME))
+        .await
+        .unwrap()
+        .unwrap();
+    planes
+        .hub
+        .modify::<Instance>(HUB_NAMESPACE, NAME, |instance| {
+            instance["status"]["conditions"][0]["status"] = json!("False");
+        });
+    settle().await;
+    held(&planes, &projector).await;
+    let conditions = projection(&planes).unwrap().status.unwrap().conditions;
+    assert!(conditions[0].is_true());
+}
+
+/// Changes the condition `Ready` on the hub, and returns the condition that the projection then has.
+async fn report(planes: &FakePlanes, projector: &Projector, status: &str) -> api::Condition {
+    let mut ready = objects::condition("Ready", status);
+    ready["observedGeneration"] = json!(
+        planes
+            .hub
+            .get::<Instance>(HUB_NAMESPACE, NAME)
+            .unwrap()
+            .metadata
+            .generation
+    );
+    planes
+        .hub
+        .modify::<Instance>(HUB_NAMESPACE, NAME, |instance| {
+            instance["status"]["conditions"] = json!([ready]);
+        });
+    settle().await;
+    converge(projector, || instance_key(NAME), &planes.servers()).await;
+    projection(planes)
+        .unwrap()
+        .status
+        .unwrap()
+        .conditions
+        .remove(0)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_project_that_adds_a_default_gets_the_status() {
+    let (planes, projector) = start().await;
+    planes
+        .project
+        .amend::<Instance>(|projection| projection["spec"]["later"] = json!("default"));
+    let writes = converge(&projector, || instance_key(NAME), &planes.servers()).await;
+    assert_eq!(writes.len(), 2, "{writes:?}");
+    for status in ["True", "False"] {
+        let ready = report(&planes, &projector, status).await;
+        let generation = projection(&planes).unwrap().metadata.generation;
+        let expected = (status == "True", generation);
+        assert_eq!((ready.is_true(), ready.observed_generation), expected);
+    }
+    reconcile(&projector, instance_key(NAME))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(take_writes(&planes.servers()), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_project_that_prunes_a_field_gets_the_status() {
+    let (planes, projector) = start().await;
+    planes.project.amend::<Instance>(|projection| {
+        projection["spec"].as_object_mut().unwrap().remove("later");
+    });
+    planes
+        .hub
+        .modify::<Instance>(HUB_NAMESPACE, NAME, |instance| {
+            instance["spec"]["later"] = json!("default");
+        });
+    settle().await;
+    for status in ["True", "False"] {
+        let ready = report(&planes, &projector, status).await;
+        let expected = (status == "True", None);
+        assert_eq!((ready.is_true(), ready.observed_generation), expected);
+    }
+    let error = reconcile(&projector, instance_key(NAME)).await.unwrap();
+    let error = error.unwrap_err();
+    let is_reported = matches!(error, ReconcileError::DoesNotStay { .. });
+    assert!(is_reported, "{error}");
+    assert_eq!(take_writes(&planes.servers()), [""; 0]);
 }

@@ -154,6 +154,16 @@ impl ReconcileError {
         }
     }
 
+    /// Returns whether an API server forbids the request.
+    pub(crate) fn is_forbidden(&self) -> bool {
+        match self {
+            Self::Api { source, .. } => {
+                matches!(source.as_ref(), kube::Error::Api(status) if status.is_forbidden())
+            }
+            _ => false,
+        }
+    }
+
     pub(crate) fn identity(object: impl Into<String>) -> impl FnOnce(IdentityError) -> Self {
         let object = object.into();
         move |source| Self::Identity { object, source }

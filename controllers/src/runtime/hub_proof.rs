@@ -2,12 +2,37 @@
 
 use api::DEFAULT_NAMESPACE;
 use kube::core::NamespaceResourceScope;
+use kube::{Client, Resource};
 
 use super::ReconcileError;
 use super::write::{Collection, Object};
 use crate::hub::HubCaches;
-use crate::hub::identity::HubIdentity;
-use crate::objects::Namespace;
+use crate::hub::identity::{HubIdentity, recorded_hub};
+use crate::objects::{Namespace, describe};
+
+/// Checks that a hub is the hub that an object has recorded, or replaces it. Without a record, nothing is known.
+///
+/// # Errors
+///
+/// [`ReconcileError::Contradiction`] if it is another hub, and the errors of [`Collection::read`].
+pub(crate) async fn require_recorded_hub(
+    hub: &Client,
+    object: &Namespace,
+) -> Result<(), ReconcileError> {
+    let Some(record) = recorded_hub(object.meta()) else {
+        return Ok(());
+    };
+    let namespaces = Collection::<Namespace>::of_plane(hub, None);
+    let default = namespaces.read(DEFAULT_NAMESPACE).await?;
+    let identity = HubIdentity::of(default.as_ref().map(Resource::meta));
+    match identity.contradiction(Some(record), None) {
+        None => Ok(()),
+        Some(problem) => Err(ReconcileError::Contradiction {
+            object: describe(object),
+            problem,
+        }),
+    }
+}
 
 /// Reads an object from the hub's API server. Returns `None` only if the answer proves that the object is absent, and
 /// the hub that answers is the hub `identity`. The hub is identified again for each proof, because the address of the

@@ -2,22 +2,23 @@
 //! Deletes have preconditions.
 
 mod collection;
+mod ensure;
 mod unkept;
 
 use either::Either;
 use kube::ResourceExt;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use multicluster::Metrics;
 use multicluster::queue::ReconcileContext;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::objects::{StringMap, describe};
+use crate::objects::StringMap;
 use crate::runtime::absence;
 use crate::runtime::error::ReconcileError;
 pub(crate) use collection::{Collection, Object};
-use unkept::{KnownResult, UnkeptWrites};
+use unkept::UnkeptWrites;
+pub(crate) use unkept::{Stored, stays};
 
 /// Writes as one controller.
 #[derive(Clone)]
@@ -39,109 +40,6 @@ impl Writer {
             metrics: metrics.clone(),
             unkept: UnkeptWrites::default(),
         }
-    }
-
-    /// Creates or applies an object, and returns it as the API server stored it. `body` contains exactly the fields
-    /// that this controller owns.
-    ///
-    /// If `existing` is `None`, creates the object. This fails if another writer has created the object in the
-    /// meantime. Otherwise applies `body`. The apply takes back fields of `body` that another writer took, and does not
-    /// change other fields.
-    ///
-    /// `own` contains the JSON pointers of the parts that only this controller may write, such as a mirrored spec. If
-    /// `as_wanted` is false after the apply, these parts are replaced as a whole. A part that `body` does not contain
-    /// is removed.
-    ///
-    /// If the API server does not store the object as wanted, the same write is repeated only once an hour.
-    ///
-    /// # Errors
-    ///
-    /// [`ReconcileError::Api`] if a write failed, [`ReconcileError::DoesNotStay`] if `as_wanted` is false after all
-    /// writes, or if this is known without a write.
-    pub(crate) async fn ensure<K: Object + Serialize>(
-        &self,
-        context: &ReconcileContext,
-        to: &Collection<'_, K>,
-        existing: Option<&K>,
-        body: &Value,
-        own: &[&str],
-        as_wanted: impl Fn(&K) -> bool,
-    ) -> Result<K> {
-        let Some(existing) = existing else {
-            let object = decode(body.clone())?;
-            let params = PostParams {
-                field_manager: Some(self.field_manager.clone()),
-                ..PostParams::default()
-            };
-            let created = to.api.create(&params, &object).await;
-            let created = self.wrote(context, to, "create", &object.name_any(), created)?;
-            return self.kept(context, created, body, as_wanted);
-        };
-        let known = self.unkept.result(existing, body, context.now());
-        if known == KnownResult::Recent {
-            return Err(does_not_stay(existing));
-        }
-        let applied = self.apply(context, to, existing, body).await?;
-        let is_unchanged = applied.meta().generation == existing.meta().generation;
-        if as_wanted(&applied) || known == KnownResult::Old && is_unchanged {
-            return self.kept(context, applied, body, as_wanted);
-        }
-        let version = applied.resource_version();
-        let mut patch =
-            vec![json!({"op": "test", "path": "/metadata/resourceVersion", "value": version})];
-        let kept = json!(applied);
-        patch.extend(own.iter().filter_map(|part| {
-            // A part that `body` does not have is removed.
-            match (body.pointer(part), kept.pointer(part)) {
-                (Some(value), _) => Some(json!({"op": "replace", "path": part, "value": value})),
-                (None, Some(_)) => Some(json!({"op": "remove", "path": part})),
-                (None, None) => None,
-            }
-        }));
-        let patch = Patch::<Value>::Json(decode(Value::Array(patch))?);
-        let replaced = to
-            .api
-            .patch(&applied.name_any(), &self.patch_params(), &patch)
-            .await;
-        let replaced = self.wrote(context, to, "patch", &applied.name_any(), replaced)?;
-        self.kept(context, replaced, body, as_wanted)
-    }
-
-    /// Returns the written object if the API server stored it as wanted. Otherwise remembers that.
-    fn kept<K: Object>(
-        &self,
-        context: &ReconcileContext,
-        written: K,
-        body: &Value,
-        as_wanted: impl Fn(&K) -> bool,
-    ) -> Result<K> {
-        if as_wanted(&written) {
-            self.unkept.forget(&written);
-        } else {
-            self.unkept.record(&written, body, context.now());
-        }
-        stays(written, as_wanted)
-    }
-
-    /// Applies to exactly this object. Fails if a later object has the same name.
-    async fn apply<K: Object>(
-        &self,
-        context: &ReconcileContext,
-        to: &Collection<'_, K>,
-        existing: &K,
-        body: &Value,
-    ) -> Result<K> {
-        let mut body = body.clone();
-        if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.insert("uid".into(), json!(existing.uid()));
-        }
-        let name = existing.name_any();
-        let params = PatchParams {
-            force: true,
-            ..self.patch_params()
-        };
-        let applied = to.api.patch(&name, &params, &Patch::Apply(&body)).await;
-        self.wrote(context, to, "apply", &name, applied)
     }
 
     fn patch_params(&self) -> PatchParams {
@@ -370,31 +268,6 @@ pub(crate) fn merge_patch<T: Serialize>(former: Option<&T>, wanted: &T) -> Value
         }
     }
     patch
-}
-
-/// Decodes a body that this process created. This fails only if an identity in the body is not text.
-fn decode<T: DeserializeOwned>(body: Value) -> Result<T> {
-    serde_json::from_value(body)
-        .map_err(|error| ReconcileError::api("encode a write", kube::Error::SerdeError(error)))
-}
-
-/// Returns the written object if the API server stored it as wanted.
-///
-/// # Errors
-///
-/// [`ReconcileError::DoesNotStay`] if the API server stored something else.
-pub(crate) fn stays<K: Object>(written: K, as_wanted: impl Fn(&K) -> bool) -> Result<K> {
-    if as_wanted(&written) {
-        Ok(written)
-    } else {
-        Err(does_not_stay(&written))
-    }
-}
-
-fn does_not_stay<K: Object>(object: &K) -> ReconcileError {
-    ReconcileError::DoesNotStay {
-        object: describe(object),
-    }
 }
 
 #[cfg(test)]

@@ -26,6 +26,8 @@ pub(super) struct Inner<K> {
     sync_state: watch::Sender<SyncState>,
     /// The time at which the cache was current last; `None` while it is current, and if it has never been current.
     stale_since: Mutex<Option<Instant>>,
+    /// The problem of the last refusal; `None` if the kind has been listed since.
+    refusal: Mutex<Option<String>>,
 }
 
 impl<K> Clone for Cache<K> {
@@ -43,6 +45,7 @@ impl<K> Default for Cache<K> {
             synced: watch::Sender::new(false),
             sync_state: watch::Sender::new(SyncState::Listing),
             stale_since: Mutex::default(),
+            refusal: Mutex::default(),
         };
         Self {
             inner: Arc::new(inner),
@@ -133,6 +136,12 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
 }
 
 impl<K> Cache<K> {
+    /// Returns why the API server refused the kind, if it has and the kind has not been listed since. While the API
+    /// server cannot be reached, the refusal is the last known state.
+    pub fn refusal(&self) -> Option<String> {
+        self.inner.refusal_lock().clone()
+    }
+
     /// Returns how long the cache has not been current. The time is zero while the cache is current. Returns `None` if
     /// the cache has never been current.
     pub fn stale_for(&self) -> Option<Duration> {
@@ -153,6 +162,10 @@ impl<K> Inner<K> {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn refusal_lock(&self) -> MutexGuard<'_, Option<String>> {
+        self.refusal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Changes the sync state. Receivers are told only if it differs.
     pub(super) fn set_sync_state(&self, sync_state: SyncState) {
         self.sync_state.send_if_modified(|former| {
@@ -160,6 +173,11 @@ impl<K> Inner<K> {
                 (true, false) => *self.stale_since() = Some(Instant::now()),
                 (_, true) => *self.stale_since() = None,
                 (false, false) => {}
+            }
+            if sync_state.is_current() {
+                *self.refusal_lock() = None;
+            } else if sync_state.is_refused() {
+                *self.refusal_lock() = sync_state.problem().map(str::to_owned);
             }
             let is_changed = *former != sync_state;
             *former = sync_state;

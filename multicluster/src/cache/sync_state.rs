@@ -173,6 +173,8 @@ pub(super) struct Retry {
     current_since: Option<Instant>,
     /// Whether lists have failed because the API server was unreachable.
     outage: bool,
+    /// Whether the history was lost since the cache was last current for [`LONGEST`].
+    lost: bool,
 }
 
 impl Retry {
@@ -182,16 +184,32 @@ impl Retry {
         mem::take(&mut self.outage)
     }
 
+    /// Records that the history of the API server was lost. Returns whether a list may follow at once. If the history
+    /// is lost again and again, lists wait like after failures: two API servers of different histories may answer in
+    /// turn.
+    pub(super) fn lost(&mut self) -> bool {
+        let has_held = self.has_held();
+        let was_lost = mem::replace(&mut self.lost, true);
+        has_held || !was_lost
+    }
+
+    /// Returns whether the cache has been current for long enough to forget earlier failures.
+    fn has_held(&self) -> bool {
+        let since = self.current_since;
+        since.is_some_and(|since| since.elapsed() >= LONGEST)
+    }
+
     /// Returns the wait after this failure. If a watch fails soon after a list, the failure counts as if the list had
     /// failed too. Otherwise a watch that is always refused would be retried every second. The wait is the longest one
     /// if the API server does not serve the kind or forbids it, as in a suspended project.
     pub(super) fn after(&mut self, error: &watcher::Error) -> RetryWait {
+        if self.has_held() {
+            self.backoff.reset();
+            self.lost = false;
+        }
         let since = self.current_since.take();
         // If lists succeed and only watches fail, a successful list does not reset the backoff.
         self.outage |= since.is_none() && is_outage(error);
-        if since.is_some_and(|since| since.elapsed() >= LONGEST) {
-            self.backoff.reset();
-        }
         let patient = is_forbidden(error) || is_not_served(error);
         let backoff = self
             .backoff
@@ -262,6 +280,24 @@ mod tests {
         retry.succeeded();
         tokio::time::advance(LONGEST).await;
         assert!(first.contains(&retry.after(&error).whole));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_history_that_is_lost_again_soon_is_listed_later() {
+        let mut retry = Retry::default();
+        retry.succeeded();
+        assert!(retry.lost());
+        retry.succeeded();
+        assert!(!retry.lost());
+        retry.after(&refused("", "Expired", 410));
+        retry.succeeded();
+        tokio::time::advance(LONGEST).await;
+        assert!(retry.lost());
+        // The watch ended with an error before the restore was found.
+        retry.succeeded();
+        tokio::time::advance(LONGEST).await;
+        retry.after(&refused("", "InternalError", 500));
+        assert!(retry.lost());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! How a cache applies the events of a watch.
 
 mod following;
+mod histories;
 
 use std::mem;
 use std::sync::{Arc, Mutex};

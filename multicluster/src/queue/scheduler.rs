@@ -3,6 +3,7 @@
 mod outage;
 #[cfg(test)]
 mod recount;
+mod waits;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem;
@@ -130,7 +131,7 @@ impl<K: Key> Scheduler<K> {
             return;
         }
         entry.since.get_or_insert(at);
-        if let KeyState::Waiting(timer) = entry.state
+        if let Some(timer) = entry.state.shorten()
             && let Some(Due::Key(key)) = self.timers.cancel(timer)
         {
             self.wake(&key);
@@ -141,7 +142,7 @@ impl<K: Key> Scheduler<K> {
     pub(super) fn expire(&mut self, now: Instant) {
         while let Some(due) = self.timers.expired(now) {
             match due {
-                Due::Key(key) => self.wake(&key),
+                Due::Key(key) => self.end_wait(&key),
                 Due::Probe(tenant) => self.probe(&tenant),
                 Due::Unthrottle(tenant) => self.unthrottle(&tenant),
                 Due::Whole(tenant) => self.forget_idle(&tenant),
@@ -229,9 +230,15 @@ impl<K: Key> Scheduler<K> {
                 tenant.ready.push_front(Arc::clone(key));
                 (entry.state, self.counts.ready) = (KeyState::Ready, self.counts.ready + 1);
             }
-            (Next::Deferred(wait), again) => {
+            (Next::Deferred { retry_after, whole }, again) => {
                 entry.since = entry.since.or(again);
-                entry.state = KeyState::Deferred(self.timers.add(wait, Due::Key(Arc::clone(key))));
+                entry.state = KeyState::Deferred {
+                    timer: self.timers.add(retry_after, Due::Key(Arc::clone(key))),
+                    until: again.is_none().then(|| Instant::now() + whole),
+                };
+                if report.outage == Some(Outage::Suspended) {
+                    tenant.refused_keys.insert(Arc::clone(key));
+                }
             }
             (_, Some(again)) => {
                 entry.since.get_or_insert(again);
@@ -280,7 +287,7 @@ impl<K: Key> Scheduler<K> {
                 true
             }
             KeyState::Ready => false,
-            KeyState::Waiting(timer) | KeyState::Deferred(timer) => {
+            KeyState::Waiting(timer) | KeyState::Deferred { timer, .. } => {
                 self.timers.cancel(timer);
                 false
             }
@@ -288,23 +295,6 @@ impl<K: Key> Scheduler<K> {
         self.keys -= keys - tenant.entries.len();
         tenant.entries.shrink_to_fit();
         self.schedule(id);
-    }
-
-    /// Makes a key ready after its timer has expired.
-    fn wake(&mut self, key: &Arc<K>) {
-        let Some(tenant) = self.tenants.get_mut(key.tenant()) else {
-            return;
-        };
-        if let Some(entry) = tenant.entries.get_mut(key) {
-            // During an outage, the keys at the back are probed first. A key that was deferred has been tried before.
-            match mem::replace(&mut entry.state, KeyState::Ready) {
-                KeyState::Deferred(_) => tenant.ready.push_front(Arc::clone(key)),
-                _ => tenant.ready.push_back(Arc::clone(key)),
-            }
-            tenant.refused_keys.remove(key);
-            self.counts.ready += 1;
-            self.schedule(key.tenant());
-        }
     }
 
     /// Stops counting a reconciliation towards [`Limits::concurrency`], so that API servers that hang do not delay the

@@ -98,7 +98,12 @@ pub(super) enum KeyState {
     },
     Waiting(Timer),
     /// Waits for the Retry-After of an API server. Unlike other waits, no event shortens this wait.
-    Deferred(Timer),
+    Deferred {
+        timer: Timer,
+        /// The end of the backoff or resync of the key, which may be later. `None` if an event has added the key, or
+        /// its tenant was released.
+        until: Option<Instant>,
+    },
 }
 
 /// The result of a reconciliation, as far as it concerns the tenant.
@@ -118,8 +123,11 @@ pub(super) enum Next {
     First,
     /// The key waits for this time.
     After(Duration),
-    /// The key waits for the Retry-After of the API server.
-    Deferred(Duration),
+    /// The key waits for the Retry-After of the API server, and until its backoff or resync has ended too.
+    Deferred {
+        retry_after: Duration,
+        whole: Duration,
+    },
     /// The queue forgets the key.
     Never,
 }
@@ -228,13 +236,15 @@ impl KeyEntry {
             }
         };
         // The key waits for its Retry-After even if other keys of the tenant succeed meanwhile.
-        match (error.retry_after(), next) {
-            (Some(wait), Next::First) => Next::Deferred(wait.min(PROBE_WAIT_MAX)),
-            (Some(wait), Next::After(backoff)) => {
-                Next::Deferred(wait.min(PROBE_WAIT_MAX).max(backoff))
-            }
-            (_, next) => next,
-        }
+        let Some(retry_after) = error.retry_after() else {
+            return next;
+        };
+        let retry_after = retry_after.min(PROBE_WAIT_MAX);
+        let whole = match next {
+            Next::After(wait) => wait.max(retry_after),
+            _ => retry_after,
+        };
+        Next::Deferred { retry_after, whole }
     }
 }
 

@@ -8,6 +8,7 @@ use crate::clock;
 
 mod anything;
 mod outage;
+mod retry_after;
 mod since;
 mod tenants;
 mod turns;

@@ -1,6 +1,6 @@
 //! An API server in memory.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -30,10 +30,15 @@ pub struct ApiServer {
     inner: Arc<ServerInner>,
 }
 
+/// Changes an object before it is stored.
+type Amendment = fn(&mut Value);
+
 #[derive(Debug, Default)]
 struct ServerInner {
     state: Mutex<State>,
     unserved: Mutex<BTreeSet<KindId>>,
+    /// The changes that this API server makes to written objects, by kind.
+    amendments: Mutex<BTreeMap<KindId, Amendment>>,
     faults: Faults,
     counts: Counts,
     log: Mutex<Vec<Logged>>,
@@ -138,6 +143,18 @@ impl ApiServer {
     /// Serves a kind again.
     pub fn serve_again<K: kube::Resource<DynamicType = ()>>(&self) {
         lock(&self.inner.unserved).remove(&KindId::of::<K>());
+    }
+
+    /// Changes every object of a kind that a client writes, as the defaults and the pruning of another CRD do.
+    pub fn amend<K: kube::Resource<DynamicType = ()>>(&self, amendment: Amendment) {
+        lock(&self.inner.amendments).insert(KindId::of::<K>(), amendment);
+    }
+
+    pub(crate) fn amended(&self, kind: KindId, mut object: Value) -> Value {
+        if let Some(amend) = lock(&self.inner.amendments).get(&kind) {
+            amend(&mut object);
+        }
+        object
     }
 
     /// Breaks the connections of all watches.

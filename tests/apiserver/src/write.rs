@@ -80,7 +80,7 @@ impl ApiServer {
         owners: impl FnOnce(bytes::Bytes) -> Owners,
     ) -> Written {
         let of = kind.kind();
-        let mut object = tidy(object);
+        let mut object = self.amended(kind, tidy(object));
         if let (true, Some(fields)) = (of.has_status, object.as_object_mut()) {
             fields.remove("status");
         }
@@ -123,7 +123,7 @@ impl ApiServer {
         let existing = stored.value();
         let mut owners = stored.owners.clone();
         let is_apply = matches!(change, ObjectChange::Apply { .. });
-        let changed = changed(&existing, part, change, &mut owners)?;
+        let changed = self.amended(kind, changed(&existing, part, change, &mut owners)?);
         check(of, key, &existing, &changed)?;
         let mut next = merged(of, part, &existing, changed);
         // A write that changes only field owners is a change of the object too.

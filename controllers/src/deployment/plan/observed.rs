@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use api::condition;
 use api::instance::READY;
-use api::{Instance, WorkloadDeployment};
+use api::{Instance, InstanceSpec, WorkloadDeployment, labels};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::core::error_boundary::InvalidObject;
 
 use crate::names;
-use crate::objects::{controller_uid, controller_uid_of};
+use crate::objects::{StringMap, controller_uid, controller_uid_of};
 
 /// Prefix of our template hashes. The Go manager wrote hashes without this prefix. They cannot be recomputed (I-22).
 pub(super) const HASH_PREFIX: &str = "v1-";
@@ -99,6 +99,41 @@ pub(super) fn ordinal_of_name(deployment: &WorkloadDeployment, name: &str) -> Op
     (instance_name(deployment, ordinal) == name).then_some(ordinal)
 }
 
+/// Returns the labels that link an Instance to its WorkloadDeployment.
+pub(in crate::deployment) fn linking_labels(
+    deployment: &WorkloadDeployment,
+    ordinal: i32,
+) -> StringMap {
+    let spec = &deployment.spec;
+    StringMap::from([
+        (
+            labels::WORKLOAD_UID.to_owned(),
+            spec.workload_ref.uid.clone(),
+        ),
+        (
+            labels::WORKLOAD_NAME.to_owned(),
+            names::label_value(&spec.workload_ref.name),
+        ),
+        (
+            labels::PLACEMENT_NAME.to_owned(),
+            names::label_value(&spec.placement_name),
+        ),
+        (
+            labels::INSTANCE_CITY_CODE.to_owned(),
+            spec.city_code.clone(),
+        ),
+        (
+            labels::WORKLOAD_DEPLOYMENT_UID.to_owned(),
+            deployment.uid().unwrap_or_default(),
+        ),
+        (
+            labels::WORKLOAD_DEPLOYMENT_NAME.to_owned(),
+            names::label_value(&deployment.name_any()),
+        ),
+        (labels::INSTANCE_INDEX.to_owned(), ordinal.to_string()),
+    ])
+}
+
 /// Returns a hash of the template. The infrastructure provider reports which template a running Instance uses, by this
 /// hash.
 pub(in crate::deployment) fn template_hash(deployment: &WorkloadDeployment) -> String {
@@ -113,23 +148,38 @@ pub(super) fn is_ready(instance: &Instance) -> bool {
         .is_some_and(|status| condition::is_true(&status.conditions, READY))
 }
 
-/// Returns whether the Instance was created from another template. If the Instance has one of our hashes, the hashes
-/// are compared. If the Instance has a hash of the Go manager, the specs are compared. So the change of the hash format
-/// alone replaces no customer's machine.
+/// Returns whether the Instance was created from another template. The hash of the template is no proof of that: the
+/// hash of the Go manager had another format, and a CRD with a new default changes our hash although nobody has changed
+/// the template. So if the hashes differ, the Instance itself is compared with the template, and only a difference
+/// replaces a customer's machine.
 pub(super) fn is_drifted(deployment: &WorkloadDeployment, instance: &Instance) -> bool {
-    match &instance.spec.controller {
-        Some(controller) if controller.template_hash.starts_with(HASH_PREFIX) => {
-            controller.template_hash != template_hash(deployment)
-        }
-        _ => {
-            let spec = api::InstanceSpec {
-                controller: None,
-                ..instance.spec.clone()
-            };
-            spec != api::InstanceSpec {
-                controller: None,
-                ..deployment.spec.template.spec.clone()
-            }
-        }
-    }
+    let controller = instance.spec.controller.as_ref();
+    let hash = controller.map_or("", |controller| &controller.template_hash);
+    hash != template_hash(deployment)
+        && (has_another_spec(deployment, instance)
+            || hash.starts_with(HASH_PREFIX) && has_other_metadata(deployment, instance))
+}
+
+fn has_another_spec(deployment: &WorkloadDeployment, instance: &Instance) -> bool {
+    let without_controller = |spec: &InstanceSpec| InstanceSpec {
+        controller: None,
+        ..spec.clone()
+    };
+    without_controller(&instance.spec) != without_controller(&deployment.spec.template.spec)
+}
+
+/// Returns whether the Instance has labels or annotations that the template does not have, or the reverse. The labels
+/// that link an Instance to its WorkloadDeployment do not count.
+fn has_other_metadata(deployment: &WorkloadDeployment, instance: &Instance) -> bool {
+    let template = deployment.spec.template.metadata.as_ref();
+    let none = StringMap::new();
+    let (labels, annotations) = template.map_or((&none, &none), |it| (&it.labels, &it.annotations));
+    let linking = linking_labels(deployment, 0);
+    let without_linking = |labels: &StringMap| {
+        let mut labels = labels.clone();
+        labels.retain(|key, _| !linking.contains_key(key));
+        labels
+    };
+    instance.annotations() != annotations
+        || without_linking(instance.labels()) != without_linking(labels)
 }

@@ -3,10 +3,10 @@
 
 use api::{Instance, InstanceSpec, WorkloadDeployment};
 use kube::ResourceExt;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::observed::template_hash;
-use crate::objects::is_terminating;
+use crate::objects::{contains, is_terminating};
 
 /// Returns a sentence for users if the Instance has the hash of the current template but lacks parts of it.
 pub(super) fn pruned(deployment: &WorkloadDeployment, instance: &Instance) -> Option<String> {
@@ -26,21 +26,4 @@ pub(super) fn pruned(deployment: &WorkloadDeployment, instance: &Instance) -> Op
             instance.name_any()
         )
     })
-}
-
-/// Returns whether `value` has every field of `wanted`. Other fields do not matter: an API server adds defaults.
-fn contains(value: &Value, wanted: &Value) -> bool {
-    match (value, wanted) {
-        (Value::Object(fields), Value::Object(wanted)) => wanted
-            .iter()
-            .all(|(key, wanted)| fields.get(key).is_some_and(|value| contains(value, wanted))),
-        (Value::Array(items), Value::Array(wanted)) => {
-            items.len() == wanted.len()
-                && items
-                    .iter()
-                    .zip(wanted)
-                    .all(|(item, wanted)| contains(item, wanted))
-        }
-        _ => value == wanted,
-    }
 }

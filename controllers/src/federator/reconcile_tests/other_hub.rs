@@ -1,11 +1,23 @@
 //! Tests of a hub that is not the recorded one.
 
 use super::*;
+use crate::fixtures::of_hub;
 
 /// Returns the object with the record of another hub.
-fn of_another_hub(mut object: Value) -> Value {
-    object["metadata"]["annotations"][annotations::HUB_UID] = json!("another");
-    object
+fn of_another_hub(object: Value) -> Value {
+    of_hub(object, Some("another"))
+}
+
+/// Reconciles the WorkloadDeployment, and returns it. It must be held, and nothing may be written to the hub.
+async fn held(planes: &FakePlanes, federator: &Federator) -> WorkloadDeployment {
+    let error = reconcile(federator, project_key(NAME)).await.unwrap();
+    let error = error.expect_err("held");
+    let is_held = matches!(error, ReconcileError::Contradiction { .. });
+    assert!(is_held, "{error}");
+    let held = in_project(planes).expect("the finalizer stays");
+    assert_eq!(available(&held).reason, HUB_CONTRADICTED);
+    assert_eq!(take_writes(&[&planes.hub]), [""; 0]);
+    held
 }
 
 #[tokio::test(start_paused = true)]
@@ -14,22 +26,12 @@ async fn another_hub_proves_nothing_about_a_deployment() {
     let live = of_another_hub(recorded(NAME));
     for deployment in [going, live] {
         let (planes, federator) = start(deployment, vec![policy()]).await;
-        let error = reconcile(&federator, project_key(NAME)).await.unwrap();
-        let error = error.expect_err("held");
-        assert!(
-            matches!(error, ReconcileError::Contradiction { .. }),
-            "{error}"
-        );
-        let held = in_project(&planes).expect("the finalizer stays");
-        assert_eq!(held.finalizers(), [finalizers::FEDERATOR]);
-        assert_eq!(available(&held).reason, HUB_CONTRADICTED);
-        assert!(available(&held).message.contains("another"));
-        // Nothing is written to the hub, and the condition is written once.
-        assert_eq!(take_writes(&[&planes.hub]), [""; 0]);
-        reconcile(&federator, project_key(NAME))
-            .await
-            .unwrap()
-            .unwrap_err();
+        for _ in 0..2 {
+            let deployment = held(&planes, &federator).await;
+            assert_eq!(deployment.finalizers(), [finalizers::FEDERATOR]);
+            assert!(available(&deployment).message.contains("another"));
+        }
+        // The condition is written once.
         assert_eq!(take_writes(&[&planes.project]).len(), 1);
     }
 }
@@ -54,11 +56,7 @@ async fn a_hub_that_is_exchanged_behind_its_address_proves_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deployment_without_a_record_is_adopted_by_the_hub_that_has_its_namespace() {
-    let mut unrecorded = recorded(NAME);
-    let annotations = unrecorded["metadata"]["annotations"]
-        .as_object_mut()
-        .unwrap();
-    annotations.remove(annotations::HUB_UID);
+    let unrecorded = of_hub(recorded(NAME), None);
     let on_hub = vec![hub_namespace(), policy(), copy(NAME)];
     let (planes, federator) = start(unrecorded.clone(), on_hub).await;
     converge(&federator, || project_key(NAME), &planes.servers()).await;
@@ -69,38 +67,19 @@ async fn a_deployment_without_a_record_is_adopted_by_the_hub_that_has_its_namesp
     // A hub without the namespace may be another hub.
     for deployment in [unrecorded.clone(), terminating_json(unrecorded)] {
         let (planes, federator) = start(deployment, vec![policy()]).await;
-        reconcile(&federator, project_key(NAME))
-            .await
-            .unwrap()
-            .unwrap_err();
-        let held = in_project(&planes).unwrap();
-        assert_eq!(available(&held).reason, HUB_CONTRADICTED);
-        assert_eq!(take_writes(&[&planes.hub]), [""; 0]);
+        held(&planes, &federator).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_new_deployment_waits_while_another_of_its_project_is_on_another_hub() {
     let new = json!(deployment("default", NAME, "DFW", 1));
-    let mut unrecorded = recorded("old");
-    let annotations = unrecorded["metadata"]["annotations"]
-        .as_object_mut()
-        .unwrap();
-    annotations.remove(annotations::HUB_UID);
+    let unrecorded = of_hub(recorded("old"), None);
     for neighbour in [of_another_hub(recorded("old")), unrecorded] {
         let (planes, federator) = start(new.clone(), Vec::new()).await;
         planes.project.put(neighbour);
         settle().await;
-        reconcile(&federator, project_key(NAME))
-            .await
-            .unwrap()
-            .unwrap_err();
-        let held = in_project(&planes).unwrap();
-        assert_eq!(available(&held).reason, HUB_CONTRADICTED);
-        assert_eq!(
-            (held.finalizers(), take_writes(&[&planes.hub]).len()),
-            (&[][..], 0)
-        );
+        assert_eq!(held(&planes, &federator).await.finalizers(), [""; 0]);
     }
 }
 

@@ -153,3 +153,35 @@ async fn a_copy_that_waits_for_its_policy_is_checked_every_second() {
     let outcome = federator.reconcile(&context(), project_key(NAME)).await;
     assert!(matches!(outcome, Ok(Outcome::Again(wait)) if wait <= Duration::from_secs(1)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_adds_a_default_does_not_refuse_the_copy() {
+    let (planes, federator) = start(reported(recorded(NAME)), vec![hub_namespace()]).await;
+    planes.hub.amend::<WorkloadDeployment>(|copy| {
+        copy["spec"]["template"]["spec"]["later"] = json!("default");
+    });
+    converge(&policies(&planes), hub_key, &planes.servers()).await;
+    converge(&federator, || project_key(NAME), &planes.servers()).await;
+    let change = |deployment: &mut Value| {
+        deployment["spec"]["scaleSettings"]["minReplicas"] = json!(4);
+        deployment["metadata"]["generation"] = json!(6);
+    };
+    planes
+        .project
+        .modify::<WorkloadDeployment>("default", NAME, change);
+    settle().await;
+    converge(&federator, || project_key(NAME), &planes.servers()).await;
+    let copy = on_hub(&planes).unwrap();
+    assert_eq!(copy.spec.scale_settings.min_replicas, 4);
+    // The cells report about the new spec.
+    let mut status = reported(json!({}))["status"].take();
+    status["observedGeneration"] = json!(copy.metadata.generation);
+    planes
+        .hub
+        .modify::<WorkloadDeployment>(HUB_NAMESPACE, NAME, |copy| copy["status"] = status);
+    settle().await;
+    converge(&federator, || project_key(NAME), &planes.servers()).await;
+    let deployment = in_project(&planes).unwrap();
+    assert_eq!(shown(&deployment, CELLS_REPORTING), None);
+    assert_eq!(deployment.status.unwrap().observed_generation, Some(6));
+}

@@ -12,6 +12,8 @@ use super::*;
 use crate::fixtures::servers::{HUB_NAMESPACE, context, copy, hub_namespace, take_writes};
 use crate::fixtures::{instance, now, object};
 
+mod additions;
+
 const OWN: [&str; 1] = ["/spec"];
 const NAME: &str = "web";
 
@@ -50,7 +52,7 @@ impl Bench {
         wanted: &WorkloadDeployment,
     ) -> Result<WorkloadDeployment> {
         let collection = self.collection();
-        let as_wanted = |written: &WorkloadDeployment| written.spec == wanted.spec;
+        let compare = |it: &WorkloadDeployment| Stored::compare(&it.spec, &wanted.spec);
         self.writer
             .ensure(
                 &context(),
@@ -58,7 +60,7 @@ impl Bench {
                 existing,
                 &body(wanted),
                 &OWN,
-                as_wanted,
+                compare,
             )
             .await
     }

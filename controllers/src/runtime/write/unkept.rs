@@ -1,5 +1,6 @@
-//! Objects that an API server does not store as they are written, for example because its CRD is older and prunes a
-//! field. The same write would have the same result, so it is repeated only once an hour.
+//! Objects that an API server does not store as they are written. If its CRD is older, it prunes a field: the same
+//! write would have the same result, so it is repeated only once an hour. If its CRD is newer, it adds defaults:
+//! everything that was written is stored, so the write is not repeated.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -7,11 +8,49 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
+use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Time between two writes of an object that is not stored as it is written. An administrator may have corrected the
-/// cause in the meantime, and no event reports that.
+use super::collection::Object;
+use crate::objects::{contains, describe};
+use crate::runtime::error::ReconcileError;
+
+/// Time between two writes of an object of which a part is not stored. An administrator may have corrected the cause in
+/// the meantime, and no event reports that.
 const REPEAT_AFTER: SignedDuration = SignedDuration::from_hours(1);
+
+/// How an API server has stored an object, compared with the write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stored {
+    /// As it was written.
+    AsWritten,
+    /// With everything that was written, and more: for example defaults of a newer CRD.
+    WithAdditions,
+    /// Without a part of what was written.
+    Otherwise,
+}
+
+impl Stored {
+    /// Compares a part of an object with the same part as it was written.
+    pub(crate) fn compare<T: PartialEq + Serialize>(stored: &T, written: &T) -> Self {
+        if stored == written {
+            Self::AsWritten
+        } else if contains(&json!(stored), &json!(written)) {
+            Self::WithAdditions
+        } else {
+            Self::Otherwise
+        }
+    }
+}
+
+impl From<bool> for Stored {
+    fn from(is_as_written: bool) -> Self {
+        match is_as_written {
+            true => Self::AsWritten,
+            false => Self::Otherwise,
+        }
+    }
+}
 
 /// The objects by UID. Cheap to clone.
 #[derive(Clone, Default)]
@@ -20,8 +59,14 @@ pub(super) struct UnkeptWrites(Arc<Mutex<BTreeMap<String, UnkeptWrite>>>);
 struct UnkeptWrite {
     /// Hash of the written body.
     body: u64,
+    /// Hash of the written spec.
+    spec: u64,
     /// Hash of the object after the write, without its status. If it changes, another writer has changed the object.
-    stored: u64,
+    object: u64,
+    /// Generation of the object after the write.
+    generation: Option<i64>,
+    stored: Stored,
+    /// The time of the write, or the time when the object was last found with additions.
     at: Timestamp,
 }
 
@@ -30,6 +75,8 @@ struct UnkeptWrite {
 pub(super) enum KnownResult {
     /// It is not known. The write may be new.
     Unknown,
+    /// The same write was made. The API server stored all of it, with additions. It must not be repeated.
+    WithAdditions,
     /// The same write was made in the last hour. It must not be repeated.
     Recent,
     /// The same write was made earlier.
@@ -47,8 +94,10 @@ impl UnkeptWrites {
         let writes = self.writes();
         let write = object.uid().and_then(|uid| writes.get(&uid));
         match write {
-            Some(write) if write.body == hash_of(body) && write.stored == stored_hash(object) => {
-                if now.duration_since(write.at) < REPEAT_AFTER {
+            Some(write) if write.body == hash_of(body) && write.object == object_hash(object) => {
+                if write.stored == Stored::WithAdditions {
+                    KnownResult::WithAdditions
+                } else if now.duration_since(write.at) < REPEAT_AFTER {
                     KnownResult::Recent
                 } else {
                     KnownResult::Old
@@ -58,23 +107,52 @@ impl UnkeptWrites {
         }
     }
 
+    /// Returns whether the spec of the object is this written spec with additions of the API server.
+    pub(super) fn has_additions_to(
+        &self,
+        object: &impl ResourceExt,
+        spec: &impl Serialize,
+        now: Timestamp,
+    ) -> bool {
+        let mut writes = self.writes();
+        let write = object.uid().and_then(|uid| writes.get_mut(&uid));
+        let Some(write) = write.filter(|write| {
+            write.stored == Stored::WithAdditions
+                && write.generation == object.meta().generation
+                && write.spec == hash_of(&json!(spec))
+        }) else {
+            return false;
+        };
+        write.at = now;
+        true
+    }
+
     /// Records that the API server stored this object instead of the body.
-    pub(super) fn record(&self, stored: &impl ResourceExt, body: &Value, now: Timestamp) {
+    pub(super) fn record(
+        &self,
+        object: &impl ResourceExt,
+        stored: Stored,
+        body: &Value,
+        now: Timestamp,
+    ) {
         let mut writes = self.writes();
         // Objects that nobody writes any more must not stay in memory.
         let limit = REPEAT_AFTER + REPEAT_AFTER;
         writes.retain(|_, write| now.duration_since(write.at) < limit);
         let write = UnkeptWrite {
             body: hash_of(body),
-            stored: stored_hash(stored),
+            spec: hash_of(body.get("spec").unwrap_or(&Value::Null)),
+            object: object_hash(object),
+            generation: object.meta().generation,
+            stored,
             at: now,
         };
-        writes.insert(stored.uid().unwrap_or_default(), write);
+        writes.insert(object.uid().unwrap_or_default(), write);
     }
 
     /// Records that the API server stored the object as it was written.
-    pub(super) fn forget(&self, stored: &impl ResourceExt) {
-        if let Some(uid) = &stored.meta().uid {
+    pub(super) fn forget(&self, object: &impl ResourceExt) {
+        if let Some(uid) = &object.meta().uid {
             self.writes().remove(uid);
         }
     }
@@ -85,7 +163,7 @@ impl UnkeptWrites {
 }
 
 /// Returns a hash of the fields that writers change, except for the status. The generation stands for the spec.
-fn stored_hash(object: &impl ResourceExt) -> u64 {
+fn object_hash(object: &impl ResourceExt) -> u64 {
     let metadata = object.meta();
     hash_of(&json!([
         metadata.generation,
@@ -99,4 +177,26 @@ fn hash_of(value: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.to_string().hash(&mut hasher);
     hasher.finish()
+}
+
+/// Returns the written object if the API server stored it as wanted.
+///
+/// # Errors
+///
+/// [`ReconcileError::DoesNotStay`] if the API server stored something else.
+pub(crate) fn stays<K: Object>(
+    written: K,
+    as_wanted: impl Fn(&K) -> bool,
+) -> Result<K, ReconcileError> {
+    if as_wanted(&written) {
+        Ok(written)
+    } else {
+        Err(does_not_stay(&written))
+    }
+}
+
+pub(super) fn does_not_stay<K: Object>(object: &K) -> ReconcileError {
+    ReconcileError::DoesNotStay {
+        object: describe(object),
+    }
 }

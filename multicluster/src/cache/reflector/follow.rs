@@ -4,7 +4,7 @@ use std::io::Error;
 use std::time::Duration;
 
 use futures::StreamExt;
-use kube::core::WatchEvent;
+use kube::core::{Status, WatchEvent};
 use kube::runtime::watcher::{self, Event};
 use tokio::time::{Instant, sleep, sleep_until};
 use tower_http::timeout::TimeoutError;
@@ -74,6 +74,9 @@ where
                     sleep(SHORTEST.saturating_sub(elapsed)).await;
                 }
                 End::Lost(reason) => {
+                    if !follower.retry.lost() {
+                        return expired(reason);
+                    }
                     info!(plane = %self.plane, kind = %K::kind(&()), reason, "all objects are listed again");
                     follower.position.lose();
                     // A check may hold a slot. Waiting for another slot would block all caches that do the same.
@@ -231,6 +234,12 @@ where
             false => Err(follower.restored()),
         }
     }
+}
+
+/// Returns the error of a version that the API server no longer has.
+fn expired(reason: &str) -> watcher::Error {
+    let status = Status::failure(reason, "Expired").with_code(410);
+    watcher::Error::WatchError(status.boxed())
 }
 
 /// Returns whether a watch was silent for longer than [`WATCH_SILENCE`].

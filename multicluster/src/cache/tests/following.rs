@@ -13,14 +13,14 @@ use crate::cache::list_limiter::LISTS;
 /// Time limit of a wait. The clock is paused, so waiting costs nothing.
 const WITHIN: Duration = Duration::from_mins(5);
 
-struct Following {
-    server: ApiServer,
+pub(super) struct Following {
+    pub(super) server: ApiServer,
     cache: Cache<ConfigMap>,
-    lists: ListLimiter,
+    pub(super) lists: ListLimiter,
 }
 
 /// Follows an API server with a ConfigMap `a` until the cache has `a`.
-async fn following() -> Following {
+pub(super) async fn following() -> Following {
     let server = ApiServer::new();
     server.put(config_map("a"));
     let following = follow(server);
@@ -50,7 +50,7 @@ fn config_map(name: &str) -> Value {
 }
 
 impl Following {
-    async fn until(&self, holds: impl Fn(&Self) -> bool) {
+    pub(super) async fn until(&self, holds: impl Fn(&Self) -> bool) {
         let begin = Instant::now();
         while !holds(self) {
             assert!(begin.elapsed() < WITHIN, "{}", self.state());
@@ -59,7 +59,7 @@ impl Following {
     }
 
     /// Returns names and versions of the cached objects, or the reason why the cache is not current.
-    fn state(&self) -> String {
+    pub(super) fn state(&self) -> String {
         match &*self.cache.sync_state().borrow() {
             SyncState::Current => self.known(),
             other => format!("{other:?}"),
@@ -89,7 +89,7 @@ async fn a_restored_api_server_is_listed_although_it_accepts_the_former_version(
 }
 
 /// Returns the number of complete lists, and the number of checks.
-fn lists_and_checks(server: &ApiServer) -> (usize, usize) {
+pub(super) fn lists_and_checks(server: &ApiServer) -> (usize, usize) {
     let log = server.log();
     let lists = log.iter().filter(|request| request.verb == Verb::List);
     let pages = lists

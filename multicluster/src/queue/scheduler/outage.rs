@@ -10,7 +10,7 @@ use super::{Due, Scheduler};
 use crate::queue::failures::backoff;
 use crate::queue::key::Key;
 use crate::queue::outcome::{Failure, Outage};
-use crate::queue::tenant::{CircuitBreaker, KeyState, PROBE_WAIT_MAX, TenantReport};
+use crate::queue::tenant::{CircuitBreaker, PROBE_WAIT_MAX, TenantReport};
 
 impl<K: Key> Scheduler<K> {
     /// Records the result of a reconciliation in the state of its tenant.
@@ -51,13 +51,12 @@ impl<K: Key> Scheduler<K> {
             return;
         };
         for key in mem::take(&mut tenant.refused_keys) {
-            let Some(tenant) = self.tenants.get(id) else {
+            let Some(tenant) = self.tenants.get_mut(id) else {
                 return;
             };
-            if let Some(KeyState::Waiting(timer)) =
-                tenant.entries.get(&key).map(|entry| &entry.state)
-            {
-                self.timers.cancel(*timer);
+            let entry = tenant.entries.get_mut(&key);
+            if let Some(timer) = entry.and_then(|entry| entry.state.shorten()) {
+                self.timers.cancel(timer);
                 self.wake(&key);
             }
         }

@@ -31,7 +31,9 @@ async fn random_operations(seed: u64) {
         Err("unreachable".to_owned()),
         Err("unreachable 7".to_owned()),
         Err("suspended".to_owned()),
+        Err("suspended 7".to_owned()),
         Err("no".to_owned()),
+        Err("no 7".to_owned()),
     ];
     for _ in 0..5_000 {
         match numbers.below(100) {
@@ -44,7 +46,7 @@ async fn random_operations(seed: u64) {
             60..90 if !running.is_empty() => {
                 let next = numbers.below(u32::try_from(running.len()).unwrap());
                 let key = running.swap_remove(next as usize);
-                let result = &results[numbers.below(7) as usize];
+                let result = &results[numbers.below(9) as usize];
                 let writes =
                     [Writes::None, Writes::Failed, Writes::Done][numbers.below(3) as usize];
                 scheduler.finished(&key, writes, result);

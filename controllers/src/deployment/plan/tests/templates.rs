@@ -37,6 +37,71 @@ fn an_unknown_field_changes_the_hash_at_every_level() {
     }
 }
 
+/// Returns the names of the Instances to replace and to refresh.
+fn rollout(deployment: &WorkloadDeployment, instance: &Instance) -> (Vec<String>, usize) {
+    let instances = shared([instance.clone()]);
+    let plan = plan(&Observed {
+        deployment,
+        instances: &instances,
+        undecodable: &[],
+        now: now(),
+    });
+    let steps = steps_for(deployment, vec![instance.clone()]);
+    assert_eq!(steps.len(), plan.steps.len());
+    (steps, plan.refresh.len())
+}
+
+/// I-22: the API server adds a default of a newer CRD to the template and to the Instance.
+#[test]
+fn a_new_default_replaces_nothing() {
+    let mut deployment = deployment(1);
+    deployment.spec.template = fixtures::object(objects::complete_template());
+    let mut instance = made(&deployment, "web-0", true);
+    instance
+        .metadata
+        .labels
+        .as_mut()
+        .unwrap()
+        .extend([("tier".to_owned(), "web".to_owned())]);
+    let metadata = deployment.spec.template.metadata.clone().unwrap();
+    assert_eq!(
+        metadata.labels,
+        [("tier".to_owned(), "web".to_owned())].into()
+    );
+    instance.metadata.annotations = Some(metadata.annotations);
+    assert_eq!(rollout(&deployment, &instance), (vec![], 0));
+    let with_default = |mut spec: Value| {
+        spec["runtime"]["later"] = json!({"mode": "Always"});
+        spec["volumes"][0]["later"] = json!(7);
+        fixtures::object::<InstanceSpec>(spec)
+    };
+    deployment.spec.template.spec = with_default(json!(deployment.spec.template.spec));
+    let replaced = || vec!["replace web-0".to_owned()];
+    // The Instance does not have the field: a customer may have added it.
+    assert_eq!(rollout(&deployment, &instance), (replaced(), 0));
+    instance.spec = with_default(json!(instance.spec));
+    assert_eq!(rollout(&deployment, &instance), (vec![], 1));
+    // A change of the template replaces the Instance, whatever the change is.
+    let changes: [fn(&mut Value); 6] = [
+        |template| template["spec"]["runtime"]["later"]["mode"] = json!("Never"),
+        |template| {
+            let runtime = template["spec"]["runtime"].as_object_mut();
+            runtime.unwrap().remove("later");
+        },
+        |template| template["metadata"]["labels"]["tier"] = json!("db"),
+        |template| template["metadata"]["labels"]["more"] = json!("x"),
+        |template| template["metadata"]["labels"] = json!({}),
+        |template| template["metadata"]["annotations"] = json!({"a": "changed"}),
+    ];
+    for change in changes {
+        let mut template = json!(deployment.spec.template);
+        change(&mut template);
+        let mut other = deployment.clone();
+        other.spec.template = fixtures::object(template.clone());
+        assert_eq!(rollout(&other, &instance), (replaced(), 0), "{template}");
+    }
+}
+
 /// Returns the JSON pointers of all fields `later`.
 fn later_fields(value: &Value) -> Vec<String> {
     let children: Vec<_> = match value {

@@ -3,9 +3,11 @@
 
 use api::condition::{self, ConditionStatus};
 use api::workload_deployment::AVAILABLE;
+use serde_json::to_value;
 
 use super::*;
 use crate::federator::plan::status::{HUB_CONTRADICTED, HUB_NAMESPACE_CONTRADICTED};
+use crate::fixtures::of_hub;
 
 /// Asserts that the plan writes only the status, and writes the status only once.
 fn assert_held(plan: &Plan, deployment: &WorkloadDeployment, hub: &HubFixture) {
@@ -145,13 +147,8 @@ fn a_change_of_the_city_deletes_only_in_a_proved_hub_namespace() {
 }
 
 /// Returns the WorkloadDeployment with this record of its hub.
-fn on(hub: Option<&str>, mut deployment: WorkloadDeployment) -> WorkloadDeployment {
-    let annotations = deployment.annotations_mut();
-    match hub {
-        Some(hub) => annotations.insert(annotations::HUB_UID.into(), hub.into()),
-        None => annotations.remove(annotations::HUB_UID),
-    };
-    deployment
+fn on(hub: Option<&str>, deployment: WorkloadDeployment) -> WorkloadDeployment {
+    object(of_hub(to_value(deployment).unwrap(), hub))
 }
 
 #[test]

@@ -1,0 +1,144 @@
+//! Creates or applies objects, and checks how the API server has stored them.
+
+use kube::ResourceExt;
+use kube::api::{Patch, PatchParams, PostParams};
+use multicluster::queue::ReconcileContext;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::unkept::{KnownResult, Stored, does_not_stay};
+use super::{Collection, Object, Result, Writer};
+use crate::runtime::error::ReconcileError;
+
+impl Writer {
+    /// Creates or applies an object, and returns it as the API server stored it. `body` contains exactly the fields
+    /// that this controller owns.
+    ///
+    /// If `existing` is `None`, creates the object. This fails if another writer has created the object in the
+    /// meantime. Otherwise applies `body`. The apply takes back fields of `body` that another writer took, and does not
+    /// change other fields.
+    ///
+    /// `compare` returns how the API server has stored the object. `own` contains the JSON pointers of the parts that
+    /// only this controller may write, such as a mirrored spec. Unless the object is [`Stored::AsWritten`] after the
+    /// apply, these parts are replaced as a whole. A part that `body` does not contain is removed.
+    ///
+    /// If the API server adds fields even then, the object is [`Stored::WithAdditions`], and the same write is not
+    /// repeated. If the API server does not store a part of the write, the same write is repeated only once an hour.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::Api`] if a write failed, [`ReconcileError::DoesNotStay`] if the object is
+    /// [`Stored::Otherwise`] after all writes, or if this is known without a write.
+    pub(crate) async fn ensure<K: Object + Serialize, S: Into<Stored>>(
+        &self,
+        context: &ReconcileContext,
+        to: &Collection<'_, K>,
+        existing: Option<&K>,
+        body: &Value,
+        own: &[&str],
+        compare: impl Fn(&K) -> S,
+    ) -> Result<K> {
+        let Some(existing) = existing else {
+            let object = decode(body.clone())?;
+            let params = PostParams {
+                field_manager: Some(self.field_manager.clone()),
+                ..PostParams::default()
+            };
+            let created = to.api.create(&params, &object).await;
+            let created = self.wrote(context, to, "create", &object.name_any(), created)?;
+            let stored = compare(&created).into();
+            return self.kept(context, created, stored, body);
+        };
+        let known = self.unkept.result(existing, body, context.now());
+        match known {
+            KnownResult::Recent => return Err(does_not_stay(existing)),
+            KnownResult::WithAdditions => return Ok(existing.clone()),
+            KnownResult::Old | KnownResult::Unknown => {}
+        }
+        let applied = self.apply(context, to, existing, body).await?;
+        let is_unchanged = applied.meta().generation == existing.meta().generation;
+        let after_apply = compare(&applied).into();
+        if after_apply == Stored::AsWritten || known == KnownResult::Old && is_unchanged {
+            return self.kept(context, applied, after_apply, body);
+        }
+        let version = applied.resource_version();
+        let mut patch =
+            vec![json!({"op": "test", "path": "/metadata/resourceVersion", "value": version})];
+        let kept = json!(applied);
+        patch.extend(own.iter().filter_map(|part| {
+            // A part that `body` does not have is removed.
+            match (body.pointer(part), kept.pointer(part)) {
+                (Some(value), _) => Some(json!({"op": "replace", "path": part, "value": value})),
+                (None, Some(_)) => Some(json!({"op": "remove", "path": part})),
+                (None, None) => None,
+            }
+        }));
+        let patch = Patch::<Value>::Json(decode(Value::Array(patch))?);
+        let replaced = to
+            .api
+            .patch(&applied.name_any(), &self.patch_params(), &patch)
+            .await;
+        let replaced = self.wrote(context, to, "patch", &applied.name_any(), replaced)?;
+        let stored = compare(&replaced).into();
+        self.kept(context, replaced, stored, body)
+    }
+
+    /// Returns whether the spec of the object is this spec with additions of the API server, for example defaults of a
+    /// newer CRD. Only an earlier [`Self::ensure`] can find this: a field that the spec does not have any more looks
+    /// the same.
+    pub(crate) fn has_additions_to<K: Object>(
+        &self,
+        context: &ReconcileContext,
+        object: &K,
+        spec: &impl Serialize,
+    ) -> bool {
+        self.unkept.has_additions_to(object, spec, context.now())
+    }
+
+    /// Returns the written object, unless the API server did not store a part of the write. Remembers how the API
+    /// server stored it.
+    fn kept<K: Object>(
+        &self,
+        context: &ReconcileContext,
+        object: K,
+        stored: Stored,
+        body: &Value,
+    ) -> Result<K> {
+        match stored {
+            Stored::AsWritten => self.unkept.forget(&object),
+            _ => self.unkept.record(&object, stored, body, context.now()),
+        }
+        if stored == Stored::Otherwise {
+            return Err(does_not_stay(&object));
+        }
+        Ok(object)
+    }
+
+    /// Applies to exactly this object. Fails if a later object has the same name.
+    async fn apply<K: Object>(
+        &self,
+        context: &ReconcileContext,
+        to: &Collection<'_, K>,
+        existing: &K,
+        body: &Value,
+    ) -> Result<K> {
+        let mut body = body.clone();
+        if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.insert("uid".into(), json!(existing.uid()));
+        }
+        let name = existing.name_any();
+        let params = PatchParams {
+            force: true,
+            ..self.patch_params()
+        };
+        let applied = to.api.patch(&name, &params, &Patch::Apply(&body)).await;
+        self.wrote(context, to, "apply", &name, applied)
+    }
+}
+
+/// Decodes a body that this process created. This fails only if an identity in the body is not text.
+fn decode<T: DeserializeOwned>(body: Value) -> Result<T> {
+    serde_json::from_value(body)
+        .map_err(|error| ReconcileError::api("encode a write", kube::Error::SerdeError(error)))
+}
