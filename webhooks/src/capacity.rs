@@ -262,8 +262,8 @@ impl Drop for RequestPermit {
     fn drop(&mut self) {
         self.release_slot();
         self.give(self.bytes);
-        if let Some((address, source)) = &self.source {
-            self.capacity.sources.release(*address, source);
+        if let Some((address, source)) = self.source.take() {
+            self.capacity.sources.release(address, source);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Tests of the capacity without HTTP.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use super::*;
 use crate::metrics::RequestMetrics;
 use prometheus_client::registry::Registry;
@@ -135,4 +137,33 @@ fn one_source_address_leaves_capacity_for_others() {
         assert_eq!(capacity.sources.count(), 0);
     }
     assert_eq!(taken(&capacity), [0; 4]);
+}
+
+#[test]
+fn a_source_address_is_forgotten_when_its_last_requests_end_at_the_same_time() {
+    let capacity = capacity(Limits::default());
+    let metrics = RequestMetrics::register("p", "Requests", &mut Registry::default());
+    // A lock would wake one thread long after the other.
+    let arrived = AtomicU32::new(0);
+    let requests = || {
+        for round in 0..20_000_u32 {
+            let address = Some(IpAddr::from(round.to_be_bytes()));
+            let permit = capacity.admit(address, metrics.in_flight()).unwrap();
+            arrived.fetch_add(1, Ordering::AcqRel);
+            let mut spins = 0_u32;
+            while arrived.load(Ordering::Acquire) < 2 * (round + 1) {
+                spins += 1;
+                match spins % 1024 {
+                    0 => std::thread::yield_now(),
+                    _ => std::hint::spin_loop(),
+                }
+            }
+            drop(permit);
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(requests);
+        scope.spawn(requests);
+    });
+    assert_eq!(capacity.sources.count(), 0);
 }
