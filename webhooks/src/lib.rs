@@ -50,8 +50,7 @@ pub fn router(
     // Interpreter and admission have separate capacities. Otherwise requests of tenants could use up the capacity that
     // Karmada needs.
     let protocols = 1 + usize::from(projects.is_some());
-    let capacity = || Arc::new(Capacity::new(&limits, protocols));
-    let interpreter = capacity();
+    let [interpreter, of_admission] = Capacity::of_protocols(&limits, protocols);
     // A larger body could never be decoded within the capacity.
     let body = limits.body.min(interpreter.body_max());
     let context = HandlerContext {
@@ -70,7 +69,7 @@ pub fn router(
         let mutate = post(admission::mutate).fallback(status::method_not_allowed);
         let validate = post(admission::validate).fallback(status::method_not_allowed);
         let server = HandlerContext {
-            capacity: capacity(),
+            capacity: of_admission,
             ..context
         };
         let admission = Router::new()

@@ -36,7 +36,7 @@ const REVIEWS_MAX: usize = 256;
 pub(crate) async fn validate_workload(
     projects: &dyn ProjectLookup,
     request: &AdmissionRequest<'_>,
-    work: &Work<'_>,
+    work: &mut Work<'_>,
     deadline: Instant,
 ) -> Result<Result<Warnings, Denial>, Overloaded> {
     let change = match work.run(|| WorkloadChange::decode(request)).await? {

@@ -9,7 +9,8 @@ use prometheus_client::registry::Registry;
 const MIB: usize = 1 << 20;
 
 fn capacity(limits: Limits) -> Arc<Capacity> {
-    Arc::new(Capacity::new(&limits, 1))
+    let [capacity, _] = Capacity::of_protocols(&limits, 1);
+    capacity
 }
 
 fn admit(capacity: &Arc<Capacity>) -> Result<RequestPermit, Overloaded> {
@@ -80,17 +81,57 @@ async fn a_large_body_waits_for_its_turn_and_then_is_refused() {
         permit.hold_body(MIB).unwrap();
         permit
     };
-    let (mut first, mut second) = (large(), large());
+    let (mut first, mut second, mut third) = (large(), large(), large());
     first.hold_decoded(body, 12 * body).await.unwrap();
     assert_eq!(second.hold_decoded(body, 12 * body).await, Err(Overloaded));
-    let begin = tokio::time::Instant::now();
+    let begin = Instant::now();
     let wait = async {
         tokio::time::sleep(QUEUE_MAX / 2).await;
         drop(first);
     };
-    let ((), waited) = tokio::join!(wait, second.hold_decoded(body, 12 * body));
+    let ((), waited) = tokio::join!(wait, third.hold_decoded(body, 12 * body));
     waited.unwrap();
     assert_eq!(begin.elapsed(), QUEUE_MAX / 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_waits_of_one_request_are_bounded_together() {
+    let capacity = capacity(Limits::default());
+    let body = capacity.body_max();
+    let large = || {
+        let mut permit = admit(&capacity).unwrap();
+        permit.hold_body(MIB).unwrap();
+        permit
+    };
+    let (mut first, mut second) = (large(), large());
+    first.hold_decoded(body, 12 * body).await.unwrap();
+    let workers = Arc::clone(&capacity.workers);
+    let count = u32::try_from(workers.available_permits()).unwrap();
+    let _busy = workers.acquire_many_owned(count).await.unwrap();
+    let begin = Instant::now();
+    let wait = async {
+        tokio::time::sleep(QUEUE_MAX * 3 / 4).await;
+        drop(first);
+    };
+    let ((), waited) = tokio::join!(wait, second.hold_decoded(body, 12 * body));
+    waited.unwrap();
+    assert_eq!(second.run(MIB, || ()).await, Err(Overloaded));
+    assert_eq!(begin.elapsed(), QUEUE_MAX);
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_bodies_of_all_protocols_use_half_of_the_cpus() {
+    let [interpreter, admission] = Capacity::of_protocols(&Limits::default(), 2);
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let mut busy = Vec::new();
+    while let Ok(worker) = Arc::clone(&interpreter.workers).try_acquire_owned() {
+        busy.push(worker);
+    }
+    assert_eq!(busy.len(), (cpus / 2).max(1));
+    let mut permit = admit(&admission).unwrap();
+    assert_eq!(permit.run(MIB, || ()).await, Err(Overloaded));
+    busy.pop();
+    assert_eq!(permit.run(MIB, || ()).await, Ok(()));
 }
 
 #[test]
