@@ -18,7 +18,6 @@ mod overload;
 mod status;
 #[cfg(test)]
 mod tests;
-mod truncate;
 
 use std::any::Any;
 use std::sync::Arc;

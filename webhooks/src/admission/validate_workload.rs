@@ -17,9 +17,9 @@ use super::project_claims;
 use super::project_lookup::{AccessDecision, ProjectLookup, ProjectLookupError};
 use super::review::AdmissionRequest;
 use super::workload_change::WorkloadChange;
+use crate::bounded::bounded_message;
 use crate::capacity::Work;
 use crate::overload::Overloaded;
-use crate::truncate::truncated;
 
 /// Maximum number of access reviews of one request. No existing Workload has more networks. Each access review costs
 /// the project's API server one request.
@@ -93,7 +93,7 @@ fn known_cities(
     request: &AdmissionRequest<'_>,
     change: &WorkloadChange<'_>,
 ) -> Result<Arc<BTreeSet<String>>, Denial> {
-    let unavailable = |problem: &str| Denial::unavailable(&request.name, &truncated(problem));
+    let unavailable = |problem: &str| Denial::unavailable(&request.name, &bounded_message(problem));
     let known = projects
         .cities(project)
         .map_err(|ProjectLookupError(problem)| unavailable(&problem))?;
@@ -172,14 +172,16 @@ fn refusal(
         Some(Ok(AccessDecision { allowed: true, .. })) => None,
         Some(Ok(AccessDecision { reason, .. })) => {
             let denied = "permission to use the network was denied";
-            Some(NetworkRefusal::Denied(match truncated(&reason).as_ref() {
-                "" => denied.to_owned(),
-                reason => format!("{denied}: {reason}"),
-            }))
+            Some(NetworkRefusal::Denied(
+                match bounded_message(&reason).as_ref() {
+                    "" => denied.to_owned(),
+                    reason => format!("{denied}: {reason}"),
+                },
+            ))
         }
         Some(Err(ProjectLookupError(problem))) => Some(NetworkRefusal::NotReviewed(format!(
             "it is not known whether the network may be used: {}; try again",
-            truncated(&problem)
+            bounded_message(&problem)
         ))),
         None => Some(NetworkRefusal::NotReviewed(format!(
             "it is not known whether the network may be used: the API server of project {project} did not answer in \
