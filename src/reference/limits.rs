@@ -119,7 +119,7 @@ fn memory() -> Section {
     let rows = counted.map(|(part, counts)| vec![part.to_owned(), counts.to_owned()]);
     let text = [
         "The bytes of interpreter and admission are divided as follows. One source address holds at most three quarters of the \
-         first two parts.",
+         first two parts, and leaves room for nearly the largest body of another one.",
     ];
     Section::named("Memory", text).table(["part", "what counts"], rows)
 }

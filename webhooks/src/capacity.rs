@@ -11,7 +11,8 @@
 //! - decoding: the rest. The decoded forms of bodies. When it is full, the decoded form of a small body uses the part
 //!   `small`.
 //!
-//! One source address holds at most three quarters of each of the first two parts.
+//! One source address holds at most three quarters of each of the first two parts. It also leaves room for the largest
+//! body of another source address, as far as the part `large` has room for two such bodies.
 
 mod pool;
 mod sources;
@@ -90,16 +91,18 @@ impl Capacity {
         let bytes = limits.bytes_in_flight / protocols.max(1);
         let decoding_max = (bytes - bytes / 4).min(u32::MAX as usize);
         let part = bytes / 8;
-        // One source address may send the largest body.
         let body_max = limits
             .body
             .min(decoding_max / interpreters::PEAK_BYTES_PER_BYTE);
         let largest = body_max.saturating_add(REQUEST_OVERHEAD).min(part);
+        let three_quarters = part - part / 4;
+        // One source address may send the largest body, and leaves room for the largest body of another one.
+        let large_max = three_quarters.min(part - largest).max(largest);
         Self {
             slots: Pool::new(limits.requests),
             small: Pool::new(part),
             large: Pool::new(part),
-            sources: Sources::new(part - part / 4, (part - part / 4).max(largest)),
+            sources: Sources::new(three_quarters, large_max),
             decoding: Arc::new(Semaphore::new(decoding_max)),
             decoding_max,
             workers,

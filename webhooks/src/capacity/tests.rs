@@ -181,6 +181,26 @@ fn one_source_address_leaves_capacity_for_others() {
 }
 
 #[test]
+fn one_source_address_leaves_room_for_the_largest_body_of_another_one() {
+    let [_, capacity] = Capacity::of_protocols(&Limits::default(), 2);
+    let metrics = RequestMetrics::register("p", "Requests", &mut Registry::default());
+    let admit = |host: u8| {
+        let address = Some([192, 0, 2, host].into());
+        capacity.admit(address, metrics.in_flight())
+    };
+    let mut held = Vec::new();
+    while let Ok(mut permit) = admit(1)
+        && permit.hold_body(MIB).is_ok()
+    {
+        held.push(permit);
+    }
+    assert!(held.len() >= 7, "{}", held.len());
+    admit(2).unwrap().hold_body(Limits::default().body).unwrap();
+    drop(held);
+    admit(1).unwrap().hold_body(Limits::default().body).unwrap();
+}
+
+#[test]
 fn a_source_address_is_forgotten_when_its_last_requests_end_at_the_same_time() {
     let capacity = capacity(Limits::default());
     let metrics = RequestMetrics::register("p", "Requests", &mut Registry::default());
