@@ -9,6 +9,7 @@ use axum::routing::get;
 use certs::{Authorities, CertificateState, SelfDial};
 use controllers::management_controllers::HeldByHub;
 use controllers::runtime::Synced;
+use futures::future::join_all;
 use http::StatusCode;
 use multicluster::ProjectRegistry;
 use tokio::sync::watch;
@@ -27,8 +28,8 @@ pub(crate) struct Readiness {
     pub(crate) held_by_hub: Option<HeldByHub>,
     /// The certificate of the webhook server; `None` if the server is off.
     pub(crate) certificate: Option<ServedCertificate>,
-    /// The check of the webhook server's port; `None` if the server is off.
-    pub(crate) webhook_port: Option<SelfDial>,
+    /// The checks of the webhook server's ports; empty if the server is off.
+    pub(crate) webhook_ports: Vec<SelfDial>,
     /// The certificate of the metrics server; `None` if the server is off or uses no TLS. Its problems do not affect
     /// readiness.
     pub(crate) metrics_certificate: Option<watch::Receiver<CertificateState>>,
@@ -88,9 +89,8 @@ impl Readiness {
             // Without a certificate, no handshake can succeed.
             Some(certificate) => missing.push(certificate),
             None => {
-                if let Some(port) = &self.webhook_port {
-                    missing.extend(port.problem().await);
-                }
+                let problems = self.webhook_ports.iter().map(SelfDial::problem);
+                missing.extend(join_all(problems).await.into_iter().flatten());
             }
         }
         missing

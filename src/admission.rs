@@ -59,15 +59,12 @@ impl ProjectLookup for RegistryLookup {
         review: AccessReview,
     ) -> BoxFuture<'static, Result<AccessDecision, ProjectLookupError>> {
         let (callers, name) = (Arc::clone(&self.callers), project.clone());
-        let user = Arc::clone(&review.user);
-        let prepared = self
-            .project(project)
-            .and_then(|project| Ok((project, access_review::request(review)?)));
+        let project = self.project(project);
         let review = async move {
-            let (project, request) = prepared?;
-            let _caller = callers.permit(&name, &user.username).await;
+            let project = project?;
+            let _caller = callers.permit(&name, &review.requester.username).await;
             let _permit = project.request_permit().await;
-            Ok(access_review::send(project.client(), request).await?)
+            Ok(access_review::send(project.client(), &review).await?)
         };
         let review = AbortOnDropHandle::new(self.runtime.spawn(review));
         let ended = |error: JoinError| Err(ProjectLookupError(error.to_string()));

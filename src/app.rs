@@ -101,7 +101,7 @@ async fn wire(args: Args, config: Config) -> anyhow::Result<RunningApp> {
         caches: started.caches,
         projects,
         certificate: webhooks.certificate,
-        webhook_port: webhooks.port,
+        webhook_ports: webhooks.ports,
         metrics_certificate: metrics.as_ref().and_then(|it| it.certificate.clone()),
     };
     let AppContext {

@@ -64,6 +64,8 @@ pub(crate) struct MetricsServer {
 #[derive(Debug)]
 pub(crate) struct WebhookServer {
     pub(crate) address: BindAddress,
+    /// The address of the interpreter, if it is not `address`.
+    pub(crate) interpreter: Option<BindAddress>,
     pub(crate) files: Files,
     /// The accepted names of the clients of admission. An empty list accepts every certificate of the CA. `None` means
     /// that admission needs no client certificate.
@@ -123,16 +125,23 @@ impl WebhookSection {
             !self.client_subject_names.iter().any(String::is_empty),
             "webhookServer.clientSubjectNames contains an empty name: remove it"
         );
+        let port = match self.port {
+            0 => WEBHOOK_PORT,
+            port => port,
+        };
+        ensure!(
+            self.interpreter_port != port,
+            "webhookServer.interpreterPort is {port}, the port of webhookServer: set another port, or remove the field"
+        );
         let mut files = self.tls.files("k8s-webhook-server");
         files.client_authorities.clone_from(&self.client_ca_name);
+        let address = |port| BindAddress::At {
+            host: self.host.clone(),
+            port,
+        };
         Ok(WebhookServer {
-            address: BindAddress::At {
-                host: self.host,
-                port: match self.port {
-                    0 => WEBHOOK_PORT,
-                    port => port,
-                },
-            },
+            address: address(port),
+            interpreter: (self.interpreter_port != 0).then(|| address(self.interpreter_port)),
             files,
             clients: self.client_ca_name.map(|_| self.client_subject_names),
         })

@@ -5,7 +5,7 @@ use std::io::{Write, stdout};
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use certs::{Acceptor, Certificates, Files, SelfDial};
+use certs::{Acceptor, Certificates, Files};
 use controllers::ca_bundle;
 use multicluster::clock;
 use prometheus_client::registry::Registry;
@@ -22,7 +22,7 @@ use crate::logging;
 use crate::metrics_server;
 use crate::serving::{Servers, listen};
 use crate::signals::Signals;
-use crate::webhook_server;
+use crate::webhook_server::{self, Listeners};
 
 /// The deployed ResourceInterpreterWebhookConfiguration.
 const REGISTRATION: &str =
@@ -54,8 +54,7 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
     let listener = listen(&address)
         .await?
         .context("the interpreter has no address")?;
-    let address = listener.local_addr()?;
-    let port = address.port();
+    let port = listener.local_addr()?.port();
     // The process listens before it prints the registration. A reader of the registration may assume that the server
     // accepts connections.
     let health_probes = listen(&args.health_probe_bind_address).await?;
@@ -78,12 +77,14 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
         }
         None => self_signed(args, port)?,
     };
+    let listeners = Listeners::Together(listener);
+    let webhook_ports = listeners.self_dials()?;
     webhook_server::serve(
         &servers,
         &mut registry,
         &args.server,
-        listener,
-        acceptor,
+        listeners,
+        &acceptor,
         None,
         None,
     )?;
@@ -93,7 +94,7 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
         caches: Vec::new(),
         projects: None,
         certificate,
-        webhook_port: Some(SelfDial::new(address)),
+        webhook_ports,
         metrics_certificate: None,
     };
     if let Some(listener) = health_probes {

@@ -39,6 +39,15 @@ pub(crate) struct Servers {
     webhooks: Arc<OnceLock<Handle>>,
 }
 
+/// A port of the webhook server.
+pub(crate) struct WebhookPort {
+    /// The protocols of the port, in the log.
+    pub(crate) what: &'static str,
+    pub(crate) listener: TcpListener,
+    pub(crate) router: Router,
+    pub(crate) limits: Limits,
+}
+
 /// A runtime that may be dropped inside of another runtime. Its tasks end at their next await.
 struct OwnRuntime(Option<Runtime>);
 
@@ -63,42 +72,51 @@ impl Servers {
     }
 
     /// Starts the webhook server on a runtime of its own. Calls therefore do not delay watches, probes and the lease,
-    /// and these do not delay calls.
+    /// and these do not delay calls. All ports share the runtime.
     ///
     /// # Errors
     ///
     /// If the threads of the runtime cannot be started.
     pub(crate) fn serve_webhooks(
         &self,
-        listener: TcpListener,
-        acceptor: Acceptor,
-        router: Router,
-        limits: Limits,
-        metrics: Metrics,
+        ports: Vec<WebhookPort>,
+        acceptor: &Acceptor,
+        metrics: &Metrics,
     ) -> anyhow::Result<()> {
-        info!(address = %listener.local_addr()?, "webhooks served");
-        let shutdown = Shutdown {
-            draining: self.draining.clone(),
-            stop: self.tasks.stop(),
-        };
-        // The listener is registered again, because the present runtime must not wake the server.
-        let listener = listener.into_std()?;
         let runtime = Builder::new_multi_thread()
             .thread_name("webhooks")
             .enable_all()
             .build()?;
-        self.webhooks.get_or_init(|| runtime.handle().clone());
-        let served = runtime.spawn(async move {
-            let listener = TcpListener::from_std(listener)?;
-            let service = TowerToHyperService::new(router);
-            certs::serve(listener, acceptor, service, limits, metrics, shutdown).await;
-            Ok::<_, io::Error>(())
-        });
-        let runtime = OwnRuntime(Some(runtime));
-        self.tasks.spawn("webhooks", async move {
-            let _runtime = runtime;
-            served.await.map_err(io::Error::other)?
-        });
+        let handle = runtime.handle().clone();
+        self.webhooks.get_or_init(|| handle.clone());
+        let runtime = Arc::new(OwnRuntime(Some(runtime)));
+        for WebhookPort {
+            what,
+            listener,
+            router,
+            limits,
+        } in ports
+        {
+            info!(address = %listener.local_addr()?, "{what} served");
+            let shutdown = Shutdown {
+                draining: self.draining.clone(),
+                stop: self.tasks.stop(),
+            };
+            // The listener is registered again, because the present runtime must not wake the server.
+            let listener = listener.into_std()?;
+            let (acceptor, metrics) = (acceptor.clone(), metrics.clone());
+            let served = handle.spawn(async move {
+                let listener = TcpListener::from_std(listener)?;
+                let service = TowerToHyperService::new(router);
+                certs::serve(listener, acceptor, service, limits, metrics, shutdown).await;
+                Ok::<_, io::Error>(())
+            });
+            let runtime = Arc::clone(&runtime);
+            self.tasks.spawn(what, async move {
+                let _runtime = runtime;
+                served.await.map_err(io::Error::other)?
+            });
+        }
         Ok(())
     }
 

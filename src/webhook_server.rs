@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
+use std::io;
 use std::sync::{Arc, OnceLock};
 
-use certs::{Acceptor, Authorities, CertificateState, Files, Limits, Reloader, Shares};
+use certs::{Acceptor, Authorities, CertificateState, Files, Limits, Reloader, SelfDial, Shares};
 use controllers::ca_bundle::{self, Delays, Mounted, Registration};
 use kube::Client;
 use multicluster::{Tasks, clock};
@@ -18,11 +19,43 @@ use crate::admin::ServedCertificate;
 use crate::admission_clients::{self, RefusedClients};
 use crate::args::ServerArgs;
 use crate::certificate_metrics::CertificateCollector;
-use crate::serving::Servers;
+use crate::serving::{Servers, WebhookPort};
+
+/// The listeners of the webhook server.
+pub(crate) enum Listeners {
+    /// One listener for the interpreter and for admission.
+    Together(TcpListener),
+    /// A listener for each of the two.
+    Apart {
+        interpreter: TcpListener,
+        admission: TcpListener,
+    },
+}
+
+impl Listeners {
+    /// Returns the checks of the ports.
+    ///
+    /// # Errors
+    ///
+    /// If the address of a listener is unknown.
+    pub(crate) fn self_dials(&self) -> io::Result<Vec<SelfDial>> {
+        let listeners = match self {
+            Self::Together(listener) => vec![listener],
+            Self::Apart {
+                interpreter,
+                admission,
+            } => vec![interpreter, admission],
+        };
+        let dials = listeners.into_iter();
+        dials
+            .map(|listener| listener.local_addr().map(SelfDial::new))
+            .collect()
+    }
+}
 
 /// Starts the webhook server. It serves the interpreter. If there are `projects`, it also serves admission, and each of
-/// the two has a share of the connections. `clients` are the accepted names of the clients of admission; `None` accepts
-/// every client.
+/// the two has a share of the connections, at one port or at two. `clients` are the accepted names of the clients of
+/// admission; `None` accepts every client.
 ///
 /// # Errors
 ///
@@ -31,30 +64,58 @@ pub(crate) fn serve(
     servers: &Servers,
     registry: &mut Registry,
     args: &ServerArgs,
-    listener: TcpListener,
-    acceptor: Acceptor,
+    listeners: Listeners,
+    acceptor: &Acceptor,
     projects: Option<Arc<dyn ProjectLookup>>,
     clients: Option<Vec<String>>,
 ) -> anyhow::Result<()> {
-    let shares = Shares {
-        count: 1 + usize::from(projects.is_some()),
-        of: match projects {
-            Some(_) => |uri| usize::from(webhooks::admission::is_path(uri.path())),
-            None => |_| 0,
-        },
-    };
-    let limits = Limits {
-        shares: Some(shares),
-        ..args.connections()
-    };
     let metrics = Arc::new(webhooks::Metrics::register(registry));
     let refused = RefusedClients::register(registry);
-    let mut router = webhooks::router(metrics, args.requests(), clock::now, projects);
-    if let Some(names) = clients {
-        router = admission_clients::require(router, names, refused);
-    }
+    let protocols = 1 + usize::from(projects.is_some());
+    let routes = webhooks::Routes::new(metrics, args.requests(), clock::now, projects);
+    let verified = |router| match clients {
+        Some(names) => admission_clients::require(router, names, refused),
+        None => router,
+    };
+    let one_share = Shares {
+        count: 1,
+        of: |_| 0,
+    };
+    let port = |what, listener, router, shares, ports| WebhookPort {
+        what,
+        listener,
+        router,
+        limits: Limits {
+            shares: Some(shares),
+            ..args.connections(ports)
+        },
+    };
+    let ports = match listeners {
+        Listeners::Together(listener) => {
+            let shares = match protocols {
+                1 => one_share,
+                count => Shares {
+                    count,
+                    of: |uri| usize::from(webhooks::admission::is_path(uri.path())),
+                },
+            };
+            let both = verified(routes.together());
+            vec![port("webhooks", listener, both, shares, 1)]
+        }
+        Listeners::Apart {
+            interpreter: at,
+            admission: admission_at,
+        } => {
+            let (interpreter, admission) = routes.apart();
+            let admission = verified(admission);
+            vec![
+                port("interpreter", at, interpreter, one_share, 2),
+                port("admission", admission_at, admission, one_share, 2),
+            ]
+        }
+    };
     let metrics = certs::Metrics::register(registry.sub_registry_with_prefix("webhooks"));
-    servers.serve_webhooks(listener, acceptor, router, limits, metrics)
+    servers.serve_webhooks(ports, acceptor, &metrics)
 }
 
 /// Reloads the certificate files of the webhook server when they change. With a `publisher`, a new certificate is

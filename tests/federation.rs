@@ -324,6 +324,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Admission admission::a_starting_replica_is_unready_until_its_caches_are_filled;
         Admission admission::a_replica_starts_while_a_project_hangs;
         Admission admission::projects_come_and_go;
+        Admission admission::only_api_servers_with_a_certificate_are_accepted;
         Apart milo::admission_is_registered_and_all_processes_end;
         Apart certificates::rotation_without_a_failed_call;
         Apart certificates::an_authority_is_renewed_for_admission;

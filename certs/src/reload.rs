@@ -186,13 +186,12 @@ impl Reloader {
         if let Some((accepted, leaf)) = &self.accepted
             && *accepted == pem
         {
-            return leaf
-                .check_time(now)
-                .and_then(|()| self.check_names(leaf))
+            return self
+                .check_leaf(leaf, now)
                 .map_err(|problem| self.files.refuse(problem));
         }
         let certificates = self.files.check(&pem, now)?;
-        self.check_names(&certificates.leaf)
+        self.check_leaf(&certificates.leaf, now)
             .map_err(|problem| self.files.refuse(problem))?;
         self.accepted = Some((pem, certificates.leaf.clone()));
         self.state
@@ -202,7 +201,9 @@ impl Reloader {
         Ok(())
     }
 
-    fn check_names(&self, leaf: &Leaf) -> Result<(), CertificateProblem> {
+    /// Checks what can change while the files stay the same: the time, and the names at which callers reach the server.
+    fn check_leaf(&self, leaf: &Leaf, now: Timestamp) -> Result<(), CertificateProblem> {
+        leaf.check_time(now)?;
         match &self.names {
             Some(names) => leaf.check_names(&names.borrow()),
             None => Ok(()),
@@ -210,12 +211,19 @@ impl Reloader {
     }
 
     /// Puts the waiting certificate into service if callers trust it, or if the served certificate is about to expire.
+    /// The time and the names are checked again, because both may have changed while the certificate waited. If a check
+    /// fails, the certificate waits on: [`Reloader::poll`] reports the problem.
     fn try_waiting(&mut self) {
         let Some(waiting) = self.waiting.take() else {
             return;
         };
+        let now = (self.clock)();
+        if self.check_leaf(&waiting.leaf, now).is_err() {
+            self.waiting = Some(waiting);
+            return;
+        }
         let serves_until = self.state.borrow().not_after;
-        let urgent = serves_until.is_none_or(|until| until - LAST_MOMENT <= (self.clock)());
+        let urgent = serves_until.is_none_or(|until| until - LAST_MOMENT <= now);
         // The served certificate has the same single authority. A caller that does not trust this authority cannot call
         // the server now either, so the new certificate changes nothing for the caller.
         let is_known =

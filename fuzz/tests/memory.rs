@@ -7,11 +7,25 @@
 )]
 
 use std::collections::BTreeSet;
+use std::future::{Future, pending};
 use std::hint::black_box;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use api::ProjectName;
+use axum::body::Body;
 use fuzz::hostile;
+use http::{Request, StatusCode};
 use jiff::Timestamp;
-use webhooks::admission;
+use prometheus_client::registry::Registry;
+use tokio::runtime::Builder;
+use tower::ServiceExt;
+use webhooks::admission::{
+    self, AccessDecision, AccessReview, KnownCities, ProjectLookup, ProjectLookupError,
+    REVIEW_COPIES, VALIDATE_WORKLOAD,
+};
+use webhooks::{Limits, Metrics};
 
 /// Sizes of the requests, in bytes. A list that grows needs the most memory directly after it has grown. The sizes
 /// therefore are not powers of two only.
@@ -98,4 +112,67 @@ fn no_admission_needs_more_than_its_share_of_memory() {
         }));
     }
     Measured::assert_within(&peaks);
+}
+
+/// A project whose API server does not answer.
+struct SilentProject {
+    name: ProjectName,
+    reviews: AtomicUsize,
+}
+
+impl ProjectLookup for SilentProject {
+    fn only(&self) -> Option<&ProjectName> {
+        Some(&self.name)
+    }
+
+    fn cities(&self, _: &ProjectName) -> Result<KnownCities, ProjectLookupError> {
+        Ok(KnownCities {
+            codes: Arc::default(),
+            outdated: None,
+        })
+    }
+
+    /// Holds the memory that a client holds for an access review in flight.
+    fn review(
+        &self,
+        _: &ProjectName,
+        review: AccessReview,
+    ) -> Pin<Box<dyn Future<Output = Result<AccessDecision, ProjectLookupError>> + Send>> {
+        self.reviews.fetch_add(1, Ordering::Relaxed);
+        Box::pin(async move {
+            let _copies = [(); REVIEW_COPIES].map(|()| review.body());
+            pending().await
+        })
+    }
+}
+
+#[test]
+fn access_reviews_in_flight_need_no_more_than_the_share_of_their_request() {
+    /// Memory for a request besides its body and its decoded form (`webhooks/src/capacity.rs`), in bytes.
+    const OVERHEAD: usize = 8 << 10;
+    let project = Arc::new(SilentProject {
+        name: ProjectName::new("p1").unwrap(),
+        reviews: AtomicUsize::default(),
+    });
+    let metrics = Arc::new(Metrics::register(&mut Registry::default()));
+    let lookup: Arc<dyn ProjectLookup> = project.clone();
+    let clock = || Timestamp::UNIX_EPOCH;
+    let router = webhooks::router(metrics, Limits::default(), clock, Some(lookup));
+    // The clock of the runtime advances when everything waits, so a request ends at once.
+    let mut runtime = Builder::new_current_thread();
+    let runtime = runtime.enable_time().start_paused(true).build().unwrap();
+    let mut peaks = Vec::new();
+    for hostile in SIZES.into_iter().flat_map(hostile::admissions) {
+        let decoded = admission::peak_bytes(&hostile.body) + admission::ANSWER_BYTES;
+        // The body exists twice while it is copied from the read buffer.
+        let bound = 2 * hostile.body.len() + decoded + OVERHEAD;
+        let name = hostile.name.to_owned();
+        peaks.push(Measured::of(name, &hostile.body, bound, |body| {
+            let request = Request::post(VALIDATE_WORKLOAD).body(Body::from(body.to_vec()));
+            let answer = runtime.block_on(router.clone().oneshot(request.unwrap()));
+            assert_ne!(answer.unwrap().status(), StatusCode::TOO_MANY_REQUESTS);
+        }));
+    }
+    Measured::assert_within(&peaks);
+    assert!(project.reviews.load(Ordering::Relaxed) > 100);
 }

@@ -1,16 +1,12 @@
 //! Posts SubjectAccessReviews to the API server of a project.
 
-use std::sync::Arc;
-
-use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec, SubjectAccessReviewStatus,
-};
+use k8s_openapi::api::authorization::v1::SubjectAccessReviewStatus;
 use kube::Client;
 use kube::api::PostParams;
 use kube::core::Request;
 use serde::Deserialize;
 use thiserror::Error;
-use webhooks::admission::{AccessDecision, AccessReview, ProjectLookupError, UserInfo};
+use webhooks::admission::{AccessDecision, AccessReview, ProjectLookupError};
 
 /// Path of SubjectAccessReviews. The path is a constant because Milo hides the kind from API discovery
 /// (docs/concepts/milo.md).
@@ -19,8 +15,6 @@ const PATH: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 /// The reason why an access review has no decision.
 #[derive(Debug, Error)]
 pub(super) enum AccessReviewError {
-    #[error("the access review failed: {0}")]
-    Encode(#[from] serde_json::Error),
     #[error("the access review failed: {0}")]
     Build(#[from] kube::core::request::Error),
     #[error("the access review failed: {0}")]
@@ -43,57 +37,14 @@ struct AnsweredReview {
     status: Option<SubjectAccessReviewStatus>,
 }
 
-/// Builds the HTTP request of a review. Thousands of reviews can wait for an answer, so only the bytes of each request
-/// are kept.
-pub(super) fn request(review: AccessReview) -> Result<http::Request<Vec<u8>>, AccessReviewError> {
-    let review = SubjectAccessReview {
-        spec: spec(review),
-        ..SubjectAccessReview::default()
-    };
-    let body = serde_json::to_vec(&review)?;
-    Ok(Request::new(PATH).create(&PostParams::default(), body)?)
-}
-
-/// Sends the request and returns the decision.
+/// Sends the review and returns the decision.
 pub(super) async fn send(
     client: &Client,
-    request: http::Request<Vec<u8>>,
+    review: &AccessReview,
 ) -> Result<AccessDecision, AccessReviewError> {
+    let request = Request::new(PATH).create(&PostParams::default(), review.body())?;
     let answer: AnsweredReview = client.request(request).await?;
     decision(answer.status.ok_or(AccessReviewError::NoStatus)?)
-}
-
-/// Copies the requester with every claim, because Milo's authorizer bases its decision on the claims
-/// (docs/concepts/milo.md).
-fn spec(review: AccessReview) -> SubjectAccessReviewSpec {
-    let AccessReview {
-        user,
-        namespace,
-        network,
-    } = review;
-    let UserInfo {
-        username,
-        uid,
-        groups,
-        extra,
-    } = Arc::unwrap_or_clone(user);
-    let attributes = ResourceAttributes {
-        group: Some("networking.datumapis.com".to_owned()),
-        version: Some("v1alpha".to_owned()),
-        resource: Some("networks".to_owned()),
-        verb: Some("use".to_owned()),
-        namespace: Some(namespace),
-        name: Some(network),
-        ..ResourceAttributes::default()
-    };
-    SubjectAccessReviewSpec {
-        user: Some(username),
-        uid: Some(uid),
-        groups: Some(groups),
-        extra: Some(extra),
-        resource_attributes: Some(attributes),
-        non_resource_attributes: None,
-    }
 }
 
 /// Reads the decision. An evaluation error without `allowed` means that the authorizer failed, not that it denied the
@@ -116,44 +67,7 @@ fn decision(status: SubjectAccessReviewStatus) -> Result<AccessDecision, AccessR
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
-
-    #[test]
-    fn the_review_has_every_attribute_of_the_requester() {
-        let values = |values: &[&str]| {
-            values
-                .iter()
-                .map(|&value| value.to_owned())
-                .collect::<Vec<_>>()
-        };
-        let extra = BTreeMap::from([
-            ("Example.com/Ünï".to_owned(), values(&["b", "a", "b", ""])),
-            ("iam.miloapis.com/parent-name".to_owned(), values(&["p1"])),
-        ]);
-        let user = UserInfo {
-            username: "ada".to_owned(),
-            uid: "7".to_owned(),
-            groups: values(&["z", "a"]),
-            extra: extra.clone(),
-        };
-        let spec = spec(AccessReview {
-            user: Arc::new(user),
-            namespace: "default".to_owned(),
-            network: "n".to_owned(),
-        });
-        assert_eq!(
-            serde_json::to_value(spec).unwrap(),
-            serde_json::json!({
-                "user": "ada", "uid": "7", "groups": ["z", "a"], "extra": extra,
-                "resourceAttributes": {
-                    "group": "networking.datumapis.com", "version": "v1alpha", "resource": "networks", "verb": "use",
-                    "namespace": "default", "name": "n",
-                },
-            })
-        );
-    }
 
     #[test]
     fn an_evaluation_error_is_not_a_denial() {

@@ -20,17 +20,18 @@ use super::projects::DiscoveredProjects;
 use crate::admin::{self, Readiness, ServedCertificate};
 use crate::admission::RegistryLookup;
 use crate::args::Args;
+use crate::bind_address::BindAddress;
 use crate::certificate_metrics::{ProblemCollector, Server};
 use crate::config::{MetricsServer, WebhookServer};
 use crate::metrics_server;
 use crate::serving::{CERTIFICATE_POLL, Servers, listen};
-use crate::webhook_server::{self, CaBundlePublisher};
+use crate::webhook_server::{self, CaBundlePublisher, Listeners};
 
-/// The parts of the webhook server that readiness checks. They are `None` if the server is off.
+/// The parts of the webhook server that readiness checks. There are none if the server is off.
 #[derive(Default)]
 pub(super) struct WebhookEndpoint {
     pub(super) certificate: Option<ServedCertificate>,
-    pub(super) port: Option<SelfDial>,
+    pub(super) ports: Vec<SelfDial>,
 }
 
 /// Starts the webhook server if it is configured. It serves the interpreter. If there is a project registry, it also
@@ -46,6 +47,7 @@ pub(super) async fn start_webhooks(
 ) -> anyhow::Result<WebhookEndpoint> {
     let Some(WebhookServer {
         address,
+        interpreter,
         files,
         clients,
     }) = server
@@ -95,15 +97,16 @@ pub(super) async fn start_webhooks(
         files,
         publisher,
     );
-    let mut port = None;
-    if let Some(listener) = listen(&address).await.context("webhookServer")? {
-        port = Some(SelfDial::new(listener.local_addr()?));
+    let mut ports = Vec::new();
+    let listeners = webhook_listeners(&address, interpreter.as_ref(), projects.is_some());
+    if let Some(listeners) = listeners.await.context("webhookServer")? {
+        ports = listeners.self_dials()?;
         webhook_server::serve(
             &context.servers,
             &mut context.registry,
             &args.server,
-            listener,
-            acceptor,
+            listeners,
+            &acceptor,
             projects,
             clients,
         )
@@ -111,8 +114,30 @@ pub(super) async fn start_webhooks(
     }
     Ok(WebhookEndpoint {
         certificate: Some(certificate),
-        port,
+        ports,
     })
+}
+
+/// Listens at the addresses of the webhook server. Without admission, an interpreter with an address of its own needs
+/// no other address.
+async fn webhook_listeners(
+    address: &BindAddress,
+    interpreter: Option<&BindAddress>,
+    serves_admission: bool,
+) -> anyhow::Result<Option<Listeners>> {
+    let Some(interpreter) = interpreter else {
+        return Ok(listen(address).await?.map(Listeners::Together));
+    };
+    let interpreter = listen(interpreter).await?;
+    if !serves_admission {
+        return Ok(interpreter.map(Listeners::Together));
+    }
+    let admission = listen(address).await?;
+    let both = interpreter.zip(admission);
+    Ok(both.map(|(interpreter, admission)| Listeners::Apart {
+        interpreter,
+        admission,
+    }))
 }
 
 /// Starts the health probes, unless they are off.

@@ -30,11 +30,13 @@ pub(crate) struct ServerArgs {
     request_timeout: Duration,
 
     /// Open connections. Above this number, the connection that has been idle longest is closed. A quarter is for
-    /// connections without a request yet; interpreter and admission share the rest equally.
+    /// connections without a request yet; interpreter and admission share the rest equally. With
+    /// webhookServer.interpreterPort, each port has half.
     #[arg(long, value_name = "COUNT", value_parser = positive(), default_value_t = certs::Limits::default().connections)]
     max_connections: usize,
 
-    /// Open connections of one source address, or of one IPv6 network (/64). If unset, a quarter of --max-connections.
+    /// Open connections of one source address, or of one IPv6 network (/64), at one port. If unset, a quarter of the
+    /// connections of the port.
     #[arg(long, value_name = "COUNT", value_parser = positive())]
     max_connections_per_address: Option<usize>,
 
@@ -98,15 +100,16 @@ impl ServerArgs {
         }
     }
 
-    /// Returns the limits on connections.
-    pub(crate) fn connections(&self) -> certs::Limits {
+    /// Returns the limits on the connections of one of `ports` ports.
+    pub(crate) fn connections(&self, ports: usize) -> certs::Limits {
+        let connections = self.max_connections.div_ceil(ports);
         certs::Limits {
-            connections: self.max_connections,
+            connections,
             connections_per_address: self
                 .max_connections_per_address
-                .unwrap_or_else(|| self.max_connections.div_ceil(4)),
+                .unwrap_or_else(|| connections.div_ceil(4)),
             // The requests of interpreter and admission, and as many refused ones whose answer is not taken yet.
-            requests: self.max_requests.saturating_mul(3),
+            requests: self.max_requests.saturating_mul(3).div_ceil(ports),
             requests_per_connection: self.max_requests_per_connection,
             handshake: self.handshake_timeout,
             header: self.header_timeout,
@@ -140,7 +143,7 @@ mod tests {
             debug(&webhooks::Limits::default())
         );
         assert_eq!(
-            debug(&server.connections()),
+            debug(&server.connections(1)),
             debug(&certs::Limits::default())
         );
     }

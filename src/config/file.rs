@@ -89,6 +89,8 @@ pub(super) struct WebhookSection {
     pub(super) host: String,
     #[serde(default)]
     pub(super) port: u16,
+    #[serde(default)]
+    pub(super) interpreter_port: u16,
     #[serde(default, deserialize_with = "text", rename = "clientCAName")]
     pub(super) client_ca_name: Option<String>,
     #[serde(default)]

@@ -56,7 +56,7 @@ fn the_defaults_are_those_of_the_go_manager() {
 fn every_field_has_its_effect() {
     let config = parse(
         "metricsServer: {secureServing: false, bindAddress: ':8443'}\n\
-         webhookServer: {host: 127.0.0.1, port: 1234, tls: {certDir: /c, certName: a, keyName: b}}\n\
+         webhookServer: {host: 127.0.0.1, port: 1234, interpreterPort: 1235, tls: {certDir: /c, certName: a, keyName: b}}\n\
          discovery: {mode: single, clusterName: dfw1}\n",
     )
     .unwrap();
@@ -75,6 +75,13 @@ fn every_field_has_its_effect() {
             host: "127.0.0.1".into(),
             port: 1234
         }
+    );
+    assert_eq!(
+        webhooks.interpreter,
+        Some(BindAddress::At {
+            host: "127.0.0.1".into(),
+            port: 1235
+        })
     );
     assert_eq!(
         webhooks.files,
@@ -113,6 +120,24 @@ fn clients_of_admission_are_verified_if_there_is_a_ca() {
         ),
         "{error}"
     );
+}
+
+#[test]
+fn the_port_of_the_interpreter_is_another_one() {
+    let interpreter = |text: &str| {
+        let webhooks = parse(&format!("webhookServer: {text}")).unwrap().webhooks;
+        webhooks.unwrap().interpreter
+    };
+    assert_eq!(interpreter("{}"), None);
+    assert_eq!(interpreter("{interpreterPort: 0}"), None);
+    for same in ["{interpreterPort: 9443}", "{port: 1, interpreterPort: 1}"] {
+        let error = error(&format!("webhookServer: {same}"));
+        assert!(
+            error.contains("webhookServer.interpreterPort is ")
+                && error.ends_with("set another port, or remove the field"),
+            "{error}"
+        );
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ const fn field(path: &'static str, default: &'static str, meaning: &'static str)
 }
 
 /// The fields. A path with a dot is a field of a section.
-const FIELDS: [Field; 21] = [
+const FIELDS: [Field; 22] = [
     field(
         "apiVersion",
         "required",
@@ -67,6 +67,11 @@ const FIELDS: [Field; 21] = [
         "Host name or IP address to listen at.",
     ),
     field("webhookServer.port", "`9443`", "Port to listen at."),
+    field(
+        "webhookServer.interpreterPort",
+        "the same port",
+        "Port of the interpreter, if it is not `port`. `port` then serves admission alone. Host and certificate are the same.",
+    ),
     field(
         "webhookServer.clientCAName",
         "unset",

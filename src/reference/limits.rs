@@ -31,7 +31,7 @@ const BOUNDS: [(&str, &str); 15] = [
     ),
     (
         "max-connections-per-address",
-        "Connections of one source address at a time. All IPv6 addresses of a /64 network count as one. If unset, a quarter of `--max-connections`.",
+        "Connections of one source address at one port. All IPv6 addresses of a /64 network count as one. If unset, a quarter of the connections of the port.",
     ),
     (
         "max-requests-per-connection",
@@ -84,7 +84,7 @@ pub(super) fn page() -> Page {
         "Webhook server",
         [
             "The manager and `compute-federation interpreter` have these flags. The defaults rarely need a change.",
-            "A 429 is sent at once, or for a body of more than 128 KiB after at most 1 s. It has `Retry-After: 1`. Karmada's \
+            "A 429 is sent at once, or for a body of more than 128 KiB after waits of at most 1 s in all. It has `Retry-After: 1`. Karmada's \
              client repeats the request within its deadline. If an object cannot be interpreted, the answer is not an HTTP \
              error. The answer contains the problem, and the log names the object and the field once for each problem.",
         ],
@@ -119,7 +119,7 @@ fn memory() -> Section {
     let rows = counted.map(|(part, counts)| vec![part.to_owned(), counts.to_owned()]);
     let text = [
         "The bytes of interpreter and admission are divided as follows. One source address holds at most three quarters of the \
-         first two parts.",
+         first two parts, and leaves room for nearly the largest body of another one.",
     ];
     Section::named("Memory", text).table(["part", "what counts"], rows)
 }
@@ -130,7 +130,8 @@ fn connections() -> Section {
         "Connections",
         [
             "A new connection has one of the slots for new connections, a quarter of `--max-connections`. Its first request moves \
-             it to the slots of its protocol: interpreter and admission have half of the rest each. When all slots of a part, or \
+             it to the slots of its protocol: interpreter and admission have half of the rest each. With \
+             `webhookServer.interpreterPort`, each of the two ports has half of `--max-connections`. When all slots of a part, or \
              of a source address, are taken, the connection that has been idle longest is closed. A connection is idle if it has \
              no request, or if it has only waited for its client for 1 s. If no connection is idle, the new connection is closed.",
             "At most three times `--max-requests` requests exist at a time. A refused request counts too, until its answer is read. \

@@ -74,15 +74,14 @@ async fn webhooks_and_probes_answer_while_a_thread_of_the_other_is_busy() {
     let (webhooks, probes) = (listen().await, listen().await);
     let (webhook_address, probe_address) =
         (webhooks.local_addr().unwrap(), probes.local_addr().unwrap());
-    let limits = Limits::default();
+    let port = WebhookPort {
+        what: "webhooks",
+        listener: webhooks,
+        router: webhook_gate.router(),
+        limits: Limits::default(),
+    };
     servers
-        .serve_webhooks(
-            webhooks,
-            Acceptor::Plain,
-            webhook_gate.router(),
-            limits,
-            Metrics::default(),
-        )
+        .serve_webhooks(vec![port], &Acceptor::Plain, &Metrics::default())
         .unwrap();
     servers.serve_operators("probes", probes, Acceptor::Plain, probe_gate.router());
 

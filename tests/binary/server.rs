@@ -26,11 +26,16 @@ struct ManagerProcess {
 
 impl ManagerProcess {
     fn start(args: &[&str]) -> Self {
+        Self::start_with("", args)
+    }
+
+    /// Starts a process with more fields of `webhookServer`.
+    fn start_with(fields: &str, args: &[&str]) -> Self {
         let directory = TempDir::new().unwrap();
         let [health, webhooks, metrics] = [free_port(), free_port(), free_port()];
         let tls = format!("tls: {{certDir: {}}}", directory.path().display());
         let config = format!(
-            "{HEAD}webhookServer: {{host: localhost, port: {webhooks}, {tls}}}\n\
+            "{HEAD}webhookServer: {{host: localhost, port: {webhooks}, {fields} {tls}}}\n\
              metricsServer: {{secureServing: false, bindAddress: 'localhost:{metrics}'}}\n"
         );
         let config = write(&directory, "config.yaml", &config);
@@ -72,7 +77,16 @@ impl ManagerProcess {
         path: &str,
         body: &[u8],
     ) -> io::Result<(u16, Value)> {
-        let mut connection = TlsConnection::open(self.webhooks, trusted).await?;
+        Self::post_to(self.webhooks, trusted, path, body).await
+    }
+
+    async fn post_to(
+        port: u16,
+        trusted: &CertificateDer<'static>,
+        path: &str,
+        body: &[u8],
+    ) -> io::Result<(u16, Value)> {
+        let mut connection = TlsConnection::open(port, trusted).await?;
         let (status, body) = connection.post(path, body).await?;
         Ok((status, serde_json::from_str(&body).unwrap()))
     }
@@ -151,6 +165,67 @@ async fn the_interpreter_runs_without_a_kubeconfig_and_answers_bad_requests_clea
             "{expected} is not in:\n{metrics}"
         );
     }
+}
+
+#[tokio::test]
+async fn the_interpreter_can_have_a_port_of_its_own() {
+    const MUTATE: &str = "/mutate-compute-datumapis-com-v1alpha-workload";
+    const KUBECONFIG: &str = "{apiVersion: v1, kind: Config, current-context: own, \
+        contexts: [{name: own, context: {cluster: own, user: own}}], users: [{name: own, user: {token: t}}], \
+        clusters: [{name: own, cluster: {server: 'http://127.0.0.1:1'}}]}";
+    let directory = TempDir::new().unwrap();
+    // With a kubeconfig, admission is served, even if the API server is down.
+    let kubeconfig = write(&directory, "kubeconfig", KUBECONFIG);
+    let kubeconfig = format!("--kubeconfig={kubeconfig}");
+    let interpreter = free_port();
+    let fields = format!("interpreterPort: {interpreter},");
+    let server = ManagerProcess::start_with(&fields, &[&kubeconfig]);
+    let ca = issue(server.directory.path());
+    let interpret = review("InterpretReplica", "WorkloadDeployment");
+    let admit = json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "request": {
+            "uid": "u1", "operation": "DELETE",
+            "kind": {"group": "compute.datumapis.com", "version": "v1alpha", "kind": "Workload"},
+        },
+    });
+    let admit = admit.to_string().into_bytes();
+    let listening = async {
+        for port in [interpreter, server.webhooks] {
+            while TlsConnection::open(port, &ca).await.is_err() {
+                sleep(Duration::from_millis(20)).await;
+            }
+        }
+    };
+    timeout(WITHIN, listening)
+        .await
+        .expect("a port is not served");
+    let readyz = server.until("/readyz", 503).await;
+    assert!(!readyz.contains("TLS"), "{readyz}");
+    for (port, path, body, expected) in [
+        (interpreter, "/interpret", &interpret, 200),
+        (server.webhooks, MUTATE, &admit, 200),
+        (interpreter, MUTATE, &admit, 404),
+        (server.webhooks, "/interpret", &interpret, 404),
+    ] {
+        let answered = ManagerProcess::post_to(port, &ca, path, body).await;
+        let (status, answer) = answered.unwrap();
+        assert_eq!(status, expected, "{path}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn an_interpreter_without_admission_listens_only_at_its_own_port() {
+    let interpreter = free_port();
+    let fields = format!("interpreterPort: {interpreter},");
+    let server = ManagerProcess::start_with(&fields, &[]);
+    let ca = issue(server.directory.path());
+    server.until("/readyz", 200).await;
+    let body = review("InterpretReplica", "WorkloadDeployment");
+    let answered = ManagerProcess::post_to(interpreter, &ca, "/interpret", &body).await;
+    assert_eq!(answered.unwrap().0, 200);
+    let refused = TcpStream::connect(("localhost", server.webhooks)).await;
+    assert!(refused.is_err());
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 //! Tests of admission from the user's side. The requests pass through `kubectl`, Milo's front and the API servers of
 //! projects.
 
+#[path = "admission/callers.rs"]
+mod callers;
 #[path = "admission/locations.rs"]
 mod locations;
 #[path = "admission/mistakes.rs"]
@@ -14,6 +16,7 @@ mod rights;
 #[path = "admission/updates.rs"]
 mod updates;
 
+pub(crate) use callers::only_api_servers_with_a_certificate_are_accepted;
 pub(crate) use locations::{cities_are_those_of_the_project, every_replica_follows_locations};
 pub(crate) use mistakes::kubectl_shows_all_errors;
 pub(crate) use outages::{

@@ -4,6 +4,7 @@
 //! The rules (module `rules`) are pure functions: their input is values, their output is field errors. The rules need
 //! facts about the project. [`ProjectLookup`] provides these facts, and the binary implements [`ProjectLookup`].
 
+mod access_review;
 mod denial;
 mod external_facts;
 mod field_error;
@@ -24,13 +25,11 @@ mod workload_view;
 
 use std::collections::BTreeSet;
 
-pub use memory::{ANSWER_BYTES, peak_bytes};
-pub use project_lookup::{
-    AccessDecision, AccessReview, KnownCities, ProjectLookup, ProjectLookupError,
-};
+pub use access_review::{AccessReview, Requester};
+pub use memory::{ANSWER_BYTES, REVIEW_COPIES, peak_bytes};
+pub use project_lookup::{AccessDecision, KnownCities, ProjectLookup, ProjectLookupError};
 pub use reference::{InCrd, RULES, Rule};
 pub use review::ReviewError;
-pub use user_info::UserInfo;
 
 pub(crate) use handler::{AdmissionContext, mutate, validate};
 

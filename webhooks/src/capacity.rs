@@ -11,7 +11,8 @@
 //! - decoding: the rest. The decoded forms of bodies. When it is full, the decoded form of a small body uses the part
 //!   `small`.
 //!
-//! One source address holds at most three quarters of each of the first two parts.
+//! One source address holds at most three quarters of each of the first two parts. It also leaves room for the largest
+//! body of another source address, as far as the part `large` has room for two such bodies.
 
 mod pool;
 mod sources;
@@ -24,9 +25,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tokio::task::block_in_place;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::limits::Limits;
 use crate::metrics::InFlightGuard;
@@ -42,7 +43,8 @@ pub(crate) const SMALL_BODY: usize = 128 << 10;
 /// handler.
 pub(crate) const REQUEST_OVERHEAD: usize = 8 << 10;
 
-/// Longest time for which a large body waits for its turn. After this time the answer is 429.
+/// Longest time for which a request with a large body waits for its turn: the sum of all its waits. After this time the
+/// answer is 429.
 const QUEUE_MAX: Duration = Duration::from_secs(1);
 
 /// The free capacity of one webhook protocol. All requests of the protocol share this capacity.
@@ -54,9 +56,8 @@ pub(crate) struct Capacity {
     decoding: Arc<Semaphore>,
     decoding_max: usize,
     sources: Sources,
-    /// One permit for each large body that may use a CPU at a time. All protocols together use half of the CPUs, but
-    /// each protocol has at least one permit.
-    workers: Semaphore,
+    /// One permit for each large body that may use a CPU at a time. All protocols share the permits.
+    workers: Arc<Semaphore>,
 }
 
 /// The capacity that one request holds. Dropping the value gives the capacity back.
@@ -71,29 +72,40 @@ pub(crate) struct RequestPermit {
     bytes: usize,
     /// Bytes of the part `decoding`.
     decoding: Option<OwnedSemaphorePermit>,
+    /// The rest of [`QUEUE_MAX`].
+    queue: Duration,
     _in_flight: InFlightGuard,
 }
 
 impl Capacity {
+    /// Returns the capacities of the two protocols of a server that has `protocols` protocols. Half of the CPUs stay
+    /// free for small bodies.
+    pub(crate) fn of_protocols(limits: &Limits, protocols: usize) -> [Arc<Self>; 2] {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let workers = Arc::new(Semaphore::new((cpus / 2).max(1)));
+        [(); 2].map(|()| Arc::new(Self::new(limits, protocols, Arc::clone(&workers))))
+    }
+
     /// Returns the capacity of one of `protocols` protocols. They share the bytes in equal parts.
-    pub(crate) fn new(limits: &Limits, protocols: usize) -> Self {
+    fn new(limits: &Limits, protocols: usize, workers: Arc<Semaphore>) -> Self {
         let bytes = limits.bytes_in_flight / protocols.max(1);
         let decoding_max = (bytes - bytes / 4).min(u32::MAX as usize);
         let part = bytes / 8;
-        // One source address may send the largest body.
         let body_max = limits
             .body
             .min(decoding_max / interpreters::PEAK_BYTES_PER_BYTE);
         let largest = body_max.saturating_add(REQUEST_OVERHEAD).min(part);
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let three_quarters = part - part / 4;
+        // One source address may send the largest body, and leaves room for the largest body of another one.
+        let large_max = three_quarters.min(part - largest).max(largest);
         Self {
             slots: Pool::new(limits.requests),
             small: Pool::new(part),
             large: Pool::new(part),
-            sources: Sources::new(part - part / 4, (part - part / 4).max(largest)),
+            sources: Sources::new(three_quarters, large_max),
             decoding: Arc::new(Semaphore::new(decoding_max)),
             decoding_max,
-            workers: Semaphore::new((cpus / 2 / protocols.max(1)).max(1)),
+            workers,
         }
     }
 
@@ -116,6 +128,7 @@ impl Capacity {
             is_large: false,
             bytes: 0,
             decoding: None,
+            queue: QUEUE_MAX,
             _in_flight: in_flight,
         };
         self.slots.take(1)?;
@@ -123,40 +136,19 @@ impl Capacity {
         permit.hold(0)?;
         Ok(permit)
     }
-
-    /// Runs `work`, which reads a body of `body` bytes. Work on a large body waits for its turn, and then runs on
-    /// another thread than those that serve connections.
-    pub(crate) async fn run<T>(
-        &self,
-        body: usize,
-        work: impl FnOnce() -> T,
-    ) -> Result<T, Overloaded> {
-        if body <= SMALL_BODY {
-            return Ok(work());
-        }
-        let worker = timeout(QUEUE_MAX, self.workers.acquire()).await;
-        let Ok(Ok(_worker)) = worker else {
-            return Err(Overloaded);
-        };
-        Ok(match Handle::current().runtime_flavor() {
-            // Only tests have a runtime with one thread.
-            RuntimeFlavor::CurrentThread => work(),
-            _ => block_in_place(work),
-        })
-    }
 }
 
 /// The work on one body.
-pub(crate) struct Work<'c> {
-    pub(crate) capacity: &'c Capacity,
+pub(crate) struct Work<'p> {
+    pub(crate) permit: &'p mut RequestPermit,
     /// Size of the body, in bytes.
     pub(crate) body: usize,
 }
 
 impl Work<'_> {
-    /// Runs a part of the work (see [`Capacity::run`]).
-    pub(crate) async fn run<T>(&self, part: impl FnOnce() -> T) -> Result<T, Overloaded> {
-        self.capacity.run(self.body, part).await
+    /// Runs a part of the work (see [`RequestPermit::run`]).
+    pub(crate) async fn run<T>(&mut self, part: impl FnOnce() -> T) -> Result<T, Overloaded> {
+        self.permit.run(self.body, part).await
     }
 }
 
@@ -198,11 +190,41 @@ impl RequestPermit {
             }
             return Ok(());
         }
-        match timeout(QUEUE_MAX, part.acquire_many_owned(count)).await {
-            Ok(Ok(permit)) => self.decoding = Some(permit),
-            _ => return Err(Overloaded),
-        }
+        self.decoding = Some(self.wait(part.acquire_many_owned(count)).await?);
         Ok(())
+    }
+
+    /// Runs `work`, which reads a body of `body` bytes. Work on a large body waits for its turn, and then runs on
+    /// another thread than those that serve connections.
+    pub(crate) async fn run<T>(
+        &mut self,
+        body: usize,
+        work: impl FnOnce() -> T,
+    ) -> Result<T, Overloaded> {
+        if body <= SMALL_BODY {
+            return Ok(work());
+        }
+        let workers = Arc::clone(&self.capacity.workers);
+        let _worker = self.wait(workers.acquire_owned()).await?;
+        Ok(match Handle::current().runtime_flavor() {
+            // Only tests have a runtime with one thread.
+            RuntimeFlavor::CurrentThread => work(),
+            _ => block_in_place(work),
+        })
+    }
+
+    /// Waits for a turn, but all waits of the request together take at most [`QUEUE_MAX`].
+    async fn wait(
+        &mut self,
+        turn: impl Future<Output = Result<OwnedSemaphorePermit, AcquireError>>,
+    ) -> Result<OwnedSemaphorePermit, Overloaded> {
+        let begin = Instant::now();
+        let turn = timeout(self.queue, turn).await;
+        self.queue = self.queue.saturating_sub(begin.elapsed());
+        match turn {
+            Ok(Ok(permit)) => Ok(permit),
+            _ => Err(Overloaded),
+        }
     }
 
     /// Returns the data of the answer. The data holds the permit until the transport drops the data.
@@ -262,8 +284,8 @@ impl Drop for RequestPermit {
     fn drop(&mut self) {
         self.release_slot();
         self.give(self.bytes);
-        if let Some((address, source)) = &self.source {
-            self.capacity.sources.release(*address, source);
+        if let Some((address, source)) = self.source.take() {
+            self.capacity.sources.release(address, source);
         }
     }
 }

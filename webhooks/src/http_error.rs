@@ -9,7 +9,6 @@ use thiserror::Error;
 
 use crate::overload::Overloaded;
 use crate::status;
-use crate::truncate::truncated;
 
 /// The reason for an HTTP error.
 #[derive(Debug, Error)]
@@ -28,10 +27,10 @@ pub(crate) enum HttpError {
 }
 
 impl HttpError {
-    /// Returns the error of a body that is not a valid request. The message is bounded, because it can contain values
-    /// of the body.
+    /// Returns the error of a body that is not a valid request. The message can contain values of the body: the log and
+    /// the answer cut it off.
     pub(crate) fn malformed(error: &impl Display) -> Self {
-        Self::Malformed(truncated(&error.to_string()).into_owned())
+        Self::Malformed(error.to_string())
     }
 
     /// Returns the value of the `reason` label in metrics.

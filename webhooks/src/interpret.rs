@@ -25,9 +25,7 @@ pub(crate) async fn handle(State(context): State<HandlerContext>, request: Reque
 }
 
 async fn interpret(context: &HandlerContext, request: Request) -> Result<Bytes, HttpError> {
-    let HandlerContext {
-        capacity, metrics, ..
-    } = context;
+    let metrics = &context.metrics;
     let mut permit = context.admit(&metrics.requests, &request)?;
     let body = body::read(&context.limits, request, &mut permit).await?;
     let begin = Instant::now();
@@ -38,7 +36,7 @@ async fn interpret(context: &HandlerContext, request: Request) -> Result<Bytes, 
     // A small body is decoded and answered without a pause, so as many decoded forms exist as the server has threads.
     // They are not counted.
     let interpret = || interpreters::interpret(&body, (context.clock)());
-    let interpretation = capacity
+    let interpretation = permit
         .run(body.len(), interpret)
         .await?
         .map_err(|error| HttpError::malformed(&error))?;

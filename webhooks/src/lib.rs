@@ -18,7 +18,6 @@ mod overload;
 mod status;
 #[cfg(test)]
 mod tests;
-mod truncate;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -39,47 +38,82 @@ use bounded::bounded;
 use capacity::Capacity;
 use context::HandlerContext;
 
-/// Returns the routes of the webhook server. The routes of the interpreter always exist. The routes of admission exist
-/// only if `projects` is set.
+/// Returns the router of a server for both protocols (see [`Routes`]).
 pub fn router(
     metrics: Arc<Metrics>,
     limits: Limits,
     clock: fn() -> Timestamp,
     projects: Option<Arc<dyn ProjectLookup>>,
 ) -> Router {
-    // Interpreter and admission have separate capacities. Otherwise requests of tenants could use up the capacity that
-    // Karmada needs.
-    let protocols = 1 + usize::from(projects.is_some());
-    let capacity = || Arc::new(Capacity::new(&limits, protocols));
-    let interpreter = capacity();
-    // A larger body could never be decoded within the capacity.
-    let body = limits.body.min(interpreter.body_max());
-    let context = HandlerContext {
-        metrics,
-        limits: Limits { body, ..limits },
-        capacity: interpreter,
-        log_dedup: Arc::default(),
-        clock,
-    };
-    let interpret = post(interpret::handle).fallback(status::method_not_allowed);
-    let mut router = Router::new()
-        .route("/interpret", interpret.clone())
-        .route("/interpret/", interpret)
-        .with_state(context.clone());
-    if let Some(projects) = projects {
-        let mutate = post(admission::mutate).fallback(status::method_not_allowed);
-        let validate = post(admission::validate).fallback(status::method_not_allowed);
-        let server = HandlerContext {
-            capacity: capacity(),
-            ..context
+    Routes::new(metrics, limits, clock, projects).together()
+}
+
+/// The routes of the two protocols. The limits hold for all routes together, also if two servers serve them.
+pub struct Routes {
+    interpreter: Router,
+    admission: Router,
+}
+
+impl Routes {
+    /// Makes the routes. The routes of the interpreter always exist. The routes of admission exist only if `projects`
+    /// is set.
+    pub fn new(
+        metrics: Arc<Metrics>,
+        limits: Limits,
+        clock: fn() -> Timestamp,
+        projects: Option<Arc<dyn ProjectLookup>>,
+    ) -> Self {
+        // Interpreter and admission have separate capacities. Otherwise requests of tenants could use up the capacity
+        // that Karmada needs.
+        let protocols = 1 + usize::from(projects.is_some());
+        let [interpreter, of_admission] = Capacity::of_protocols(&limits, protocols);
+        // A larger body could never be decoded within the capacity.
+        let body = limits.body.min(interpreter.body_max());
+        let context = HandlerContext {
+            metrics,
+            limits: Limits { body, ..limits },
+            capacity: interpreter,
+            log_dedup: Arc::default(),
+            clock,
         };
-        let admission = Router::new()
-            .route(admission::MUTATE_WORKLOAD, mutate)
-            .route(admission::VALIDATE_WORKLOAD, validate)
-            .with_state(AdmissionContext { server, projects });
-        router = router.merge(admission);
+        let interpret = post(interpret::handle).fallback(status::method_not_allowed);
+        let interpreter = Router::new()
+            .route("/interpret", interpret.clone())
+            .route("/interpret/", interpret)
+            .with_state(context.clone());
+        let mut admission = Router::new();
+        if let Some(projects) = projects {
+            let mutate = post(admission::mutate).fallback(status::method_not_allowed);
+            let validate = post(admission::validate).fallback(status::method_not_allowed);
+            let server = HandlerContext {
+                capacity: of_admission,
+                ..context
+            };
+            admission = Router::new()
+                .route(admission::MUTATE_WORKLOAD, mutate)
+                .route(admission::VALIDATE_WORKLOAD, validate)
+                .with_state(AdmissionContext { server, projects });
+        }
+        Self {
+            interpreter,
+            admission,
+        }
     }
-    router
+
+    /// Returns the router of a server for both protocols.
+    pub fn together(self) -> Router {
+        complete(self.interpreter.merge(self.admission))
+    }
+
+    /// Returns the router of a server for the interpreter, and the router of a server for admission.
+    pub fn apart(self) -> (Router, Router) {
+        (complete(self.interpreter), complete(self.admission))
+    }
+}
+
+/// Adds the answers to unknown paths and to panics.
+fn complete(routes: Router) -> Router {
+    routes
         .fallback(status::not_found)
         .layer(CatchPanicLayer::custom(panicked))
 }

@@ -158,3 +158,46 @@ fn certificate_key_and_authority_are_of_one_generation() {
         assert_eq!(authorities, Authorities::from([other.0.der().to_vec()]));
     }
 }
+
+#[tokio::test]
+async fn a_waiting_certificate_is_checked_again_before_it_is_served() {
+    let volume = TempDir::new().unwrap();
+    let (first, second) = (TestAuthority::new("one"), TestAuthority::new("two"));
+    let authorities = |of: &[&TestAuthority]| -> Authorities {
+        of.iter().map(|of| of.0.der().to_vec()).collect()
+    };
+    first.swap(volume.path(), "..1", |_| {});
+    let mut reloader = Reloader::new(Files::from(volume.path()), clock);
+    let (trust, trusted) = tokio::sync::watch::channel(authorities(&[&first]));
+    reloader.wait_for_trust(trusted);
+    let (expected, expects) = tokio::sync::watch::channel(BTreeSet::new());
+    reloader.expect_names(expects);
+    let mut state = reloader.state();
+    let stop = CancellationToken::new();
+    tokio::spawn(reloader.run(Duration::from_millis(5), stop.clone()));
+
+    // While the names are unknown, the certificate is accepted. It waits for trust.
+    second.swap(volume.path(), "..2", |_| {});
+    let mounted = authorities(&[&second]);
+    state
+        .wait_for(|state| state.mounted == mounted)
+        .await
+        .unwrap();
+    // The second name is reported in the turn in which the reloader has seen the trust.
+    for name in ["a.svc", "b.svc"] {
+        expected.send_replace(names(&[name]));
+        let is_of_name = |state: &crate::CertificateState| {
+            let problem = state.problem.as_ref();
+            problem.is_some_and(|problem| problem.message.contains(name))
+        };
+        state.wait_for(is_of_name).await.unwrap();
+        trust.send_replace(authorities(&[&first, &second]));
+    }
+    assert_eq!(state.borrow().served, authorities(&[&first]));
+    expected.send_replace(names(&["localhost"]));
+    state
+        .wait_for(|state| state.served == mounted)
+        .await
+        .unwrap();
+    stop.cancel();
+}

@@ -12,7 +12,7 @@ fn review(request: &str) -> String {
 }
 
 pub(super) fn generators() -> Vec<Generator> {
-    [requests(), lists(), updates()]
+    [requests(), reviewed(), lists(), updates()]
         .into_iter()
         .flatten()
         .collect()
@@ -101,6 +101,24 @@ fn requests() -> Vec<Generator> {
             DELETE,
             "\":0}}}",
         ),
+    ]
+}
+
+/// Requests of long requesters for Workloads with many networks. Each network causes an access review.
+fn reviewed() -> Vec<Generator> {
+    let interfaces = (0..40).map(|index| format!(r#"{{"network":{{"name":"n{index}"}}}}"#));
+    let interfaces = interfaces.collect::<Vec<_>>().join(",");
+    let object = format!(
+        r#""operation":"CREATE","object":{{"spec":{{"template":{{"spec":{{"networkInterfaces":[{interfaces}]}}}}}}}}}}}}"#
+    );
+    let make = |name, user: &str, piece, after: &str| {
+        let before = review(&format!(r#""userInfo":{{{user}"#));
+        Generator::new(name, before, piece, format!("{after}}},{object}"))
+    };
+    vec![
+        make("user-with-networks", r#""username":""#, DELETE, "\""),
+        make("groups-with-networks", r#""groups":["#, r#""","#, "]"),
+        make("claims-with-networks", r#""extra":{"#, r#""@":[],"#, "}"),
     ]
 }
 

@@ -147,15 +147,25 @@ impl Platform {
 
     /// Posts a review to a replica, as an API server does. Returns the response.
     pub(super) async fn post(&self, replica: &Manager, review: &Value) -> anyhow::Result<Value> {
+        let answer = self.post_to(replica, VALIDATE, review).await?;
+        answer.get("response").cloned().context("no response")
+    }
+
+    /// Posts a body to a path of a replica. Presents no client certificate.
+    pub(super) async fn post_to(
+        &self,
+        replica: &Manager,
+        path: &str,
+        body: &Value,
+    ) -> anyhow::Result<Value> {
         let url = format!("https://127.0.0.1:{}", replica.webhook_port());
         let mut config = Config::new(url.parse()?);
         let authority = self.milo.webhook_certificate().lock().await.authority();
         config.root_cert = Some(vec![authority]);
-        let request = Request::post(VALIDATE)
+        let request = Request::post(path)
             .header("Content-Type", "application/json")
-            .body(review.to_string().into_bytes())?;
-        let answer: Value = Client::try_from(config)?.request(request).await?;
-        answer.get("response").cloned().context("no response")
+            .body(body.to_string().into_bytes())?;
+        Ok(Client::try_from(config)?.request(request).await?)
     }
 
     /// Returns the cities that a replica offers to a project. The function reads them from the denial of a Workload.

@@ -178,6 +178,11 @@ impl Plane {
         self.port
     }
 
+    /// Adds a flag for the next start of the API server.
+    pub fn add_apiserver_flag(&mut self, flag: OsString) {
+        self.apiserver.args.push(flag);
+    }
+
     /// Kills the API server.
     pub async fn kill_apiserver(&mut self) {
         if let Some(process) = self.apiserver.process.take() {

@@ -3,8 +3,7 @@
 use serde::Serialize;
 
 use super::field_error::{FieldErrorList, StatusCause};
-use crate::bounded::bounded;
-use crate::truncate::truncated;
+use crate::bounded::{bounded, bounded_message};
 
 /// Value of `retryAfterSeconds` (Retry-After), in seconds. Callers repeat the request automatically after this time.
 const RETRY_AFTER_SECONDS: u32 = 1;
@@ -67,7 +66,7 @@ impl Denial {
 
     /// Returns a denial: the requester has no right to make the request (403).
     pub(crate) fn forbidden(name: &str, problem: &str) -> Self {
-        let (name, problem) = (&bounded(name), truncated(problem));
+        let (name, problem) = (&bounded(name), bounded_message(problem));
         Self {
             status: "Failure",
             message: format!("workloads.{} {name:?} is forbidden: {problem}", api::GROUP),

@@ -12,5 +12,5 @@ mod warnings;
 pub(crate) use error::{ErrorSink, FieldError};
 pub(crate) use list::{FieldErrorList, LISTED_MAX, StatusCause};
 pub(crate) use path::FieldPath;
-pub(crate) use quote::supported;
+pub(crate) use quote::{Quoted, supported};
 pub(crate) use warnings::Warnings;

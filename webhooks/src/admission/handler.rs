@@ -75,8 +75,8 @@ async fn answer(
     // Gives the slot back, because the request needs no CPU while access reviews are in flight. The bytes of the
     // request still count.
     permit.release_slot();
-    let work = Work {
-        capacity: &server.capacity,
+    let mut work = Work {
+        permit: &mut permit,
         body: body.len(),
     };
     let request = work
@@ -85,7 +85,7 @@ async fn answer(
         .map_err(|error| HttpError::malformed(&error))?;
     let outcome = match webhook {
         Webhook::Mutate => expect_workload(&request).map(|()| Warnings::default()),
-        Webhook::Validate => validate_workload(&**projects, &request, &work, deadline).await?,
+        Webhook::Validate => validate_workload(&**projects, &request, &mut work, deadline).await?,
     };
     let label = match &outcome {
         Ok(_) => "allowed",

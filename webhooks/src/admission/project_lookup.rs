@@ -7,7 +7,7 @@ use api::ProjectName;
 use futures::future::BoxFuture;
 use thiserror::Error;
 
-use super::user_info::UserInfo;
+use super::access_review::AccessReview;
 
 /// Looks up facts about the projects that this process serves.
 pub trait ProjectLookup: Send + Sync + 'static {
@@ -24,7 +24,10 @@ pub trait ProjectLookup: Send + Sync + 'static {
     /// Sends an access review to the project's API server (docs/reference/admission.md). The decision is whether the
     /// requester may use the network.
     ///
-    /// The returned future has no timeout. The caller must set one.
+    /// The returned future has no timeout. The caller must set one. The future may hold [`REVIEW_COPIES`] times the
+    /// size of [`AccessReview::body`].
+    ///
+    /// [`REVIEW_COPIES`]: super::REVIEW_COPIES
     fn review(
         &self,
         project: &ProjectName,
@@ -39,17 +42,6 @@ pub struct KnownCities {
     pub codes: Arc<BTreeSet<String>>,
     /// The reason why the codes may be out of date, if they may be. The codes were right a moment ago.
     pub outdated: Option<String>,
-}
-
-/// An access review. The review checks whether the requester has the verb `use` on a network.
-#[derive(Clone, Debug)]
-pub struct AccessReview {
-    /// The requester, with all claims.
-    pub user: Arc<UserInfo>,
-    /// Namespace of the Workload. The network is in the same namespace.
-    pub namespace: String,
-    /// Name of the network.
-    pub network: String,
 }
 
 /// The decision of the authorizer of the project.

@@ -9,9 +9,8 @@ use serde_json::value::RawValue;
 use thiserror::Error;
 
 use super::denial::Denial;
-use super::field_error::Warnings;
+use super::field_error::{Quoted, Warnings};
 use super::user_info::{self, UserInfo};
-use crate::truncate::truncated;
 
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
@@ -29,11 +28,11 @@ pub enum ReviewError {
     #[error("the body is not an AdmissionReview: {0}")]
     Undecodable(#[from] serde_json::Error),
     /// The body has another version or kind.
-    #[error("{field}: is {value:?}, must be {expected:?}")]
+    #[error("{field}: is {value}, must be {expected:?}")]
     Unexpected {
         /// The path of the field.
         field: &'static str,
-        /// The value of the field.
+        /// The value of the field, in quotes.
         value: String,
         /// The only supported value of the field.
         expected: &'static str,
@@ -108,7 +107,7 @@ pub(crate) fn decode(body: &[u8]) -> Result<AdmissionRequest<'_>, ReviewError> {
         true => Ok(()),
         false => Err(ReviewError::Unexpected {
             field,
-            value: truncated(value).into_owned(),
+            value: Quoted(value).to_string(),
             expected,
         }),
     };

@@ -16,17 +16,17 @@ const USER_INFO_MAX: usize = 256 << 10;
 /// The requester, as `UserInfo` of `authentication.k8s.io/v1`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct UserInfo {
+pub(crate) struct UserInfo {
     /// Name of the user.
-    pub username: String,
+    pub(crate) username: String,
     /// Permanent identifier of the user. Two users with the same name have different identifiers.
-    pub uid: String,
+    pub(crate) uid: String,
     /// Groups of the user.
     #[serde(deserialize_with = "or_default")]
-    pub groups: Vec<String>,
+    pub(crate) groups: Vec<String>,
     /// Claims of the user, by name. The values of a claim keep their order.
     #[serde(deserialize_with = "claims")]
-    pub extra: BTreeMap<String, Vec<String>>,
+    pub(crate) extra: BTreeMap<String, Vec<String>>,
 }
 
 /// Decodes the claims. Go encodes a claim without values as null.

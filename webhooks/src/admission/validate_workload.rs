@@ -8,20 +8,19 @@ use api::ProjectName;
 use futures::{StreamExt, stream};
 use tokio::time::{Instant, timeout_at};
 
+use super::access_review::{AccessReview, Requester};
 use super::denial::Denial;
 use super::external_facts::{AvailableCities, ExternalFacts, NetworkRefusal};
 use super::field_error::{LISTED_MAX, Warnings};
+use super::memory::concurrent_reviews;
 use super::project_claims;
-use super::project_lookup::{AccessDecision, AccessReview, ProjectLookup, ProjectLookupError};
+use super::project_lookup::{AccessDecision, ProjectLookup, ProjectLookupError};
 use super::review::AdmissionRequest;
-use super::user_info::UserInfo;
 use super::workload_change::WorkloadChange;
+use crate::bounded::bounded_message;
 use crate::capacity::Work;
 use crate::overload::Overloaded;
-use crate::truncate::truncated;
 
-/// Maximum number of concurrent access reviews of one request.
-const CONCURRENT_REVIEWS: usize = 32;
 /// Maximum number of access reviews of one request. No existing Workload has more networks. Each access review costs
 /// the project's API server one request.
 const REVIEWS_MAX: usize = 256;
@@ -36,7 +35,7 @@ const REVIEWS_MAX: usize = 256;
 pub(crate) async fn validate_workload(
     projects: &dyn ProjectLookup,
     request: &AdmissionRequest<'_>,
-    work: &Work<'_>,
+    work: &mut Work<'_>,
     deadline: Instant,
 ) -> Result<Result<Warnings, Denial>, Overloaded> {
     let change = match work.run(|| WorkloadChange::decode(request)).await? {
@@ -62,7 +61,21 @@ pub(crate) async fn validate_workload(
         };
         facts.cities = Some(AvailableCities::new(&codes));
     }
-    facts.networks = review_networks(projects, &project, request, &networks, deadline).await;
+    if !networks.is_empty() {
+        let requester = work.run(|| Requester::new(&request.user_info)).await?;
+        let concurrent = concurrent_reviews(work.body, requester.review_bytes(&networks));
+        let template = AccessReview {
+            requester: Arc::new(requester),
+            namespace: request.namespace.clone().into_owned(),
+            network: String::new(),
+        };
+        let reviews = Reviews {
+            template,
+            concurrent,
+            deadline,
+        };
+        facts.networks = reviews.of(projects, &project, &networks).await;
+    }
     let is_unknown = |refusal: &NetworkRefusal| matches!(refusal, NetworkRefusal::NotReviewed(_));
     if facts.networks.values().any(is_unknown) {
         // The project's API server does not answer access reviews, so the known LocationBindings may be outdated too.
@@ -80,7 +93,7 @@ fn known_cities(
     request: &AdmissionRequest<'_>,
     change: &WorkloadChange<'_>,
 ) -> Result<Arc<BTreeSet<String>>, Denial> {
-    let unavailable = |problem: &str| Denial::unavailable(&request.name, &truncated(problem));
+    let unavailable = |problem: &str| Denial::unavailable(&request.name, &bounded_message(problem));
     let known = projects
         .cities(project)
         .map_err(|ProjectLookupError(problem)| unavailable(&problem))?;
@@ -104,42 +117,50 @@ fn project_of(
     }
 }
 
-/// Returns the networks that must not be used. The access reviews run concurrently. They end at the deadline, or when
-/// the number of refusals reaches the number of errors in an answer. Networks after the first [`REVIEWS_MAX`] networks
-/// are refused without an access review.
-async fn review_networks<'w>(
-    projects: &dyn ProjectLookup,
-    project: &ProjectName,
-    request: &AdmissionRequest<'_>,
-    networks: &[&'w str],
+/// The access reviews of one request.
+struct Reviews {
+    /// An access review without a network.
+    template: AccessReview,
+    /// Maximum number of access reviews in flight.
+    concurrent: usize,
     deadline: Instant,
-) -> BTreeMap<&'w str, NetworkRefusal> {
-    let user: Arc<UserInfo> = Arc::new(request.user_info.clone());
-    let mut unasked = networks.iter().take(REVIEWS_MAX);
-    let reviews = iter::from_fn(|| {
-        // No access review starts after the deadline.
-        if Instant::now() >= deadline {
-            return None;
+}
+
+impl Reviews {
+    /// Returns the networks that must not be used. The access reviews run concurrently. They end at the deadline, or
+    /// when the number of refusals reaches the number of errors in an answer. Networks after the first [`REVIEWS_MAX`]
+    /// networks are refused without an access review.
+    async fn of<'w>(
+        self,
+        projects: &dyn ProjectLookup,
+        project: &ProjectName,
+        networks: &[&'w str],
+    ) -> BTreeMap<&'w str, NetworkRefusal> {
+        let mut unasked = networks.iter().take(REVIEWS_MAX);
+        let reviews = iter::from_fn(|| {
+            // No access review starts after the deadline.
+            if Instant::now() >= self.deadline {
+                return None;
+            }
+            let review = AccessReview {
+                network: (*unasked.next()?).to_owned(),
+                ..self.template.clone()
+            };
+            Some(timeout_at(self.deadline, projects.review(project, review)))
+        });
+        // `buffered` returns the decisions in the order of the networks.
+        let mut decisions = stream::iter(reviews).buffered(self.concurrent);
+        let mut refusals = BTreeMap::new();
+        let mut undecided = networks.iter().copied();
+        while refusals.len() < LISTED_MAX
+            && let Some(decision) = decisions.next().await
+            && let Some(network) = undecided.next()
+        {
+            refusals.extend(refusal(project, decision.ok()).map(|refusal| (network, refusal)));
         }
-        let review = AccessReview {
-            user: Arc::clone(&user),
-            namespace: request.namespace.clone().into_owned(),
-            network: (*unasked.next()?).to_owned(),
-        };
-        Some(timeout_at(deadline, projects.review(project, review)))
-    });
-    // `buffered` returns the decisions in the order of the networks.
-    let mut decisions = stream::iter(reviews).buffered(CONCURRENT_REVIEWS);
-    let mut refusals = BTreeMap::new();
-    let mut undecided = networks.iter().copied();
-    while refusals.len() < LISTED_MAX
-        && let Some(decision) = decisions.next().await
-        && let Some(network) = undecided.next()
-    {
-        refusals.extend(refusal(project, decision.ok()).map(|refusal| (network, refusal)));
+        refusals.extend(undecided.map(|network| (network, NetworkRefusal::NotAsked)));
+        refusals
     }
-    refusals.extend(undecided.map(|network| (network, NetworkRefusal::NotAsked)));
-    refusals
 }
 
 /// Converts a decision into a refusal. A decision of `None` means that no decision arrived before the deadline.
@@ -151,14 +172,16 @@ fn refusal(
         Some(Ok(AccessDecision { allowed: true, .. })) => None,
         Some(Ok(AccessDecision { reason, .. })) => {
             let denied = "permission to use the network was denied";
-            Some(NetworkRefusal::Denied(match truncated(&reason).as_ref() {
-                "" => denied.to_owned(),
-                reason => format!("{denied}: {reason}"),
-            }))
+            Some(NetworkRefusal::Denied(
+                match bounded_message(&reason).as_ref() {
+                    "" => denied.to_owned(),
+                    reason => format!("{denied}: {reason}"),
+                },
+            ))
         }
         Some(Err(ProjectLookupError(problem))) => Some(NetworkRefusal::NotReviewed(format!(
             "it is not known whether the network may be used: {}; try again",
-            truncated(&problem)
+            bounded_message(&problem)
         ))),
         None => Some(NetworkRefusal::NotReviewed(format!(
             "it is not known whether the network may be used: the API server of project {project} did not answer in \

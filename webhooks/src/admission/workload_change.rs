@@ -11,7 +11,7 @@ use super::field_error::{FieldErrorList, StatusCause, Warnings};
 use super::review::AdmissionRequest;
 use super::rules;
 use super::workload_view::WorkloadSpecView;
-use crate::truncate::truncated;
+use crate::bounded::bounded_message;
 
 /// Maximum number of values in the spec of a Workload: elements of lists, fields of objects, lists and objects. The
 /// rules need up to 252 bytes for each element of a list, also for an empty one. The largest Workloads have about a
@@ -39,7 +39,7 @@ impl<'a> WorkloadChange<'a> {
             "UPDATE" => true,
             "DELETE" | "CONNECT" => return Ok(None),
             other => {
-                let other = truncated(other);
+                let other = bounded_message(other);
                 let problem = format!("request.operation: {other:?} is not known");
                 return Err(Denial::bad_request(name, &problem));
             }
@@ -112,9 +112,9 @@ pub(crate) fn expect_workload(request: &AdmissionRequest<'_>) -> Result<(), Deni
             &request.name,
             &format!(
                 "request.kind: {}/{} {} is not admitted here, Workload of {} is",
-                truncated(&kind.group),
-                truncated(&kind.version),
-                truncated(&kind.kind),
+                bounded_message(&kind.group),
+                bounded_message(&kind.version),
+                bounded_message(&kind.kind),
                 api::API_VERSION
             ),
         )),
@@ -199,7 +199,7 @@ fn decode<'a, T: Deserialize<'a> + Default>(
             let cause = StatusCause {
                 field,
                 reason: "FieldValueTypeInvalid",
-                message: format!("Invalid value: {}{expected}", truncated(found)),
+                message: format!("Invalid value: {}{expected}", bounded_message(found)),
             };
             let errors = FieldErrorList {
                 listed: vec![cause],

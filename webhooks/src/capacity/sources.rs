@@ -1,6 +1,7 @@
 //! The bytes that the requests of each source address hold.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -42,15 +43,15 @@ impl Sources {
         Arc::clone(sources.entry(address).or_insert_with(new))
     }
 
-    /// Forgets a source address after its last request. The caller still has its reference.
-    pub(super) fn release(&self, address: IpAddr, source: &Arc<Source>) {
-        if Arc::strong_count(source) > 2 {
-            return;
-        }
+    /// Forgets a source address after its last request.
+    pub(super) fn release(&self, address: IpAddr, source: Arc<Source>) {
         let mut sources = self.lock();
-        // Another request may have begun before the lock.
-        if Arc::strong_count(source) == 2 {
-            sources.remove(&address);
+        // References are made and dropped only under the lock, so exactly one release sees the last one.
+        drop(source);
+        if let Entry::Occupied(entry) = sources.entry(address)
+            && Arc::strong_count(entry.get()) == 1
+        {
+            entry.remove();
         }
     }
 

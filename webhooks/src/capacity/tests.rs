@@ -1,5 +1,7 @@
 //! Tests of the capacity without HTTP.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use super::*;
 use crate::metrics::RequestMetrics;
 use prometheus_client::registry::Registry;
@@ -7,7 +9,8 @@ use prometheus_client::registry::Registry;
 const MIB: usize = 1 << 20;
 
 fn capacity(limits: Limits) -> Arc<Capacity> {
-    Arc::new(Capacity::new(&limits, 1))
+    let [capacity, _] = Capacity::of_protocols(&limits, 1);
+    capacity
 }
 
 fn admit(capacity: &Arc<Capacity>) -> Result<RequestPermit, Overloaded> {
@@ -78,17 +81,57 @@ async fn a_large_body_waits_for_its_turn_and_then_is_refused() {
         permit.hold_body(MIB).unwrap();
         permit
     };
-    let (mut first, mut second) = (large(), large());
+    let (mut first, mut second, mut third) = (large(), large(), large());
     first.hold_decoded(body, 12 * body).await.unwrap();
     assert_eq!(second.hold_decoded(body, 12 * body).await, Err(Overloaded));
-    let begin = tokio::time::Instant::now();
+    let begin = Instant::now();
     let wait = async {
         tokio::time::sleep(QUEUE_MAX / 2).await;
         drop(first);
     };
-    let ((), waited) = tokio::join!(wait, second.hold_decoded(body, 12 * body));
+    let ((), waited) = tokio::join!(wait, third.hold_decoded(body, 12 * body));
     waited.unwrap();
     assert_eq!(begin.elapsed(), QUEUE_MAX / 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_waits_of_one_request_are_bounded_together() {
+    let capacity = capacity(Limits::default());
+    let body = capacity.body_max();
+    let large = || {
+        let mut permit = admit(&capacity).unwrap();
+        permit.hold_body(MIB).unwrap();
+        permit
+    };
+    let (mut first, mut second) = (large(), large());
+    first.hold_decoded(body, 12 * body).await.unwrap();
+    let workers = Arc::clone(&capacity.workers);
+    let count = u32::try_from(workers.available_permits()).unwrap();
+    let _busy = workers.acquire_many_owned(count).await.unwrap();
+    let begin = Instant::now();
+    let wait = async {
+        tokio::time::sleep(QUEUE_MAX * 3 / 4).await;
+        drop(first);
+    };
+    let ((), waited) = tokio::join!(wait, second.hold_decoded(body, 12 * body));
+    waited.unwrap();
+    assert_eq!(second.run(MIB, || ()).await, Err(Overloaded));
+    assert_eq!(begin.elapsed(), QUEUE_MAX);
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_bodies_of_all_protocols_use_half_of_the_cpus() {
+    let [interpreter, admission] = Capacity::of_protocols(&Limits::default(), 2);
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let mut busy = Vec::new();
+    while let Ok(worker) = Arc::clone(&interpreter.workers).try_acquire_owned() {
+        busy.push(worker);
+    }
+    assert_eq!(busy.len(), (cpus / 2).max(1));
+    let mut permit = admit(&admission).unwrap();
+    assert_eq!(permit.run(MIB, || ()).await, Err(Overloaded));
+    busy.pop();
+    assert_eq!(permit.run(MIB, || ()).await, Ok(()));
 }
 
 #[test]
@@ -135,4 +178,53 @@ fn one_source_address_leaves_capacity_for_others() {
         assert_eq!(capacity.sources.count(), 0);
     }
     assert_eq!(taken(&capacity), [0; 4]);
+}
+
+#[test]
+fn one_source_address_leaves_room_for_the_largest_body_of_another_one() {
+    let [_, capacity] = Capacity::of_protocols(&Limits::default(), 2);
+    let metrics = RequestMetrics::register("p", "Requests", &mut Registry::default());
+    let admit = |host: u8| {
+        let address = Some([192, 0, 2, host].into());
+        capacity.admit(address, metrics.in_flight())
+    };
+    let mut held = Vec::new();
+    while let Ok(mut permit) = admit(1)
+        && permit.hold_body(MIB).is_ok()
+    {
+        held.push(permit);
+    }
+    assert!(held.len() >= 7, "{}", held.len());
+    admit(2).unwrap().hold_body(Limits::default().body).unwrap();
+    drop(held);
+    admit(1).unwrap().hold_body(Limits::default().body).unwrap();
+}
+
+#[test]
+fn a_source_address_is_forgotten_when_its_last_requests_end_at_the_same_time() {
+    let capacity = capacity(Limits::default());
+    let metrics = RequestMetrics::register("p", "Requests", &mut Registry::default());
+    // A lock would wake one thread long after the other.
+    let arrived = AtomicU32::new(0);
+    let requests = || {
+        for round in 0..20_000_u32 {
+            let address = Some(IpAddr::from(round.to_be_bytes()));
+            let permit = capacity.admit(address, metrics.in_flight()).unwrap();
+            arrived.fetch_add(1, Ordering::AcqRel);
+            let mut spins = 0_u32;
+            while arrived.load(Ordering::Acquire) < 2 * (round + 1) {
+                spins += 1;
+                match spins % 1024 {
+                    0 => std::thread::yield_now(),
+                    _ => std::hint::spin_loop(),
+                }
+            }
+            drop(permit);
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(requests);
+        scope.spawn(requests);
+    });
+    assert_eq!(capacity.sources.count(), 0);
 }

@@ -33,7 +33,7 @@ const CONSTANTS: [(&str, &str, &str); 42] = [
     (
         "webhooks",
         "QUEUE_MAX",
-        "Longest time for which a larger body waits for its turn.",
+        "Longest time for which a request with a larger body waits for its turns, in all.",
     ),
     (
         "webhooks",
@@ -78,7 +78,7 @@ const CONSTANTS: [(&str, &str, &str); 42] = [
     (
         "webhooks",
         "CONCURRENT_REVIEWS",
-        "Concurrent access reviews of one request.",
+        "Concurrent access reviews of one request. The longer the requester, the fewer.",
     ),
     (
         "webhooks",

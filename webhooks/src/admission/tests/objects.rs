@@ -203,3 +203,17 @@ async fn an_error_that_an_update_keeps_is_a_warning() {
     let warnings = &server.validate(&review("UPDATE", &new, &new)).await["warnings"];
     assert!(warnings.is_null(), "an unchanged object is not checked");
 }
+
+#[tokio::test]
+async fn an_error_about_a_long_value_still_names_the_expected_one() {
+    let server = server(FakeProjects::new());
+    let mut review = create("default");
+    review["apiVersion"] = "x".repeat(1000).into();
+    let (code, status) = server.post(VALIDATE_WORKLOAD, &review).await;
+    assert_eq!(code, StatusCode::BAD_REQUEST);
+    let message = status["message"].as_str().unwrap();
+    assert!(
+        message.ends_with("\"... (872 more bytes), must be \"admission.k8s.io/v1\""),
+        "{message}"
+    );
+}

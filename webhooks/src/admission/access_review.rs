@@ -1,0 +1,161 @@
+//! The access reviews of admission: may the requester use a network?
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::user_info::UserInfo;
+
+/// An access review. The review checks whether the requester has the verb `use` on a network.
+#[derive(Clone, Debug)]
+pub struct AccessReview {
+    /// The requester. All reviews of one request share it.
+    pub requester: Arc<Requester>,
+    /// Namespace of the Workload. The network is in the same namespace.
+    pub namespace: String,
+    /// Name of the network.
+    pub network: String,
+}
+
+/// The requester in an access review.
+#[derive(Debug)]
+pub struct Requester {
+    /// Name of the user.
+    pub username: String,
+    /// `spec` as JSON, without the fields that differ between reviews and without the last brace.
+    spec: Box<str>,
+}
+
+/// The fields of the requester in `spec` of a SubjectAccessReview.
+#[derive(Serialize)]
+struct RequesterFields<'a> {
+    user: &'a str,
+    uid: &'a str,
+    groups: &'a [String],
+    extra: &'a BTreeMap<String, Vec<String>>,
+}
+
+/// `resourceAttributes` in `spec` of a SubjectAccessReview.
+#[derive(Serialize)]
+struct ResourceAttributes<'a> {
+    group: &'a str,
+    version: &'a str,
+    resource: &'a str,
+    verb: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+}
+
+impl Requester {
+    /// Encodes the requester with every claim, because Milo's authorizer bases its decision on the claims
+    /// (docs/concepts/milo.md).
+    pub(super) fn new(user: &UserInfo) -> Self {
+        let UserInfo {
+            username,
+            uid,
+            groups,
+            extra,
+        } = user;
+        let fields = RequesterFields {
+            user: username,
+            uid,
+            groups,
+            extra,
+        };
+        // The serialization of texts cannot fail.
+        let mut spec = serde_json::to_string(&fields).unwrap_or_default();
+        spec.pop();
+        Self {
+            username: username.clone(),
+            spec: spec.into(),
+        }
+    }
+
+    /// Returns an upper bound of the size of a review of one of these networks, in bytes.
+    pub(super) fn review_bytes(&self, networks: &[&str]) -> usize {
+        /// Size of the other parts of a review, in bytes.
+        const OTHER: usize = 512;
+        /// Largest size of a byte of a text in JSON, in bytes.
+        const ESCAPED: usize = 6;
+        let longest = networks.iter().map(|network| network.len()).max();
+        self.spec.len() + ESCAPED * longest.unwrap_or_default() + OTHER
+    }
+}
+
+impl AccessReview {
+    /// Returns the review as JSON: a `SubjectAccessReview` of `authorization.k8s.io/v1`. Make it when it is sent,
+    /// because it contains a copy of the requester.
+    pub fn body(&self) -> Vec<u8> {
+        let attributes = ResourceAttributes {
+            group: "networking.datumapis.com",
+            version: "v1alpha",
+            resource: "networks",
+            verb: "use",
+            namespace: &self.namespace,
+            name: &self.network,
+        };
+        let attributes = serde_json::to_string(&attributes).unwrap_or_default();
+        let parts = [
+            r#"{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","metadata":{},"spec":"#,
+            &self.requester.spec,
+            r#","resourceAttributes":"#,
+            &attributes,
+            "}}",
+        ];
+        parts.concat().into_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn the_review_has_every_attribute_of_the_requester() {
+        let values = |values: &[&str]| {
+            values
+                .iter()
+                .map(|&value| value.to_owned())
+                .collect::<Vec<_>>()
+        };
+        let extra = BTreeMap::from([
+            ("Example.com/Ünï".to_owned(), values(&["b", "a", "b", ""])),
+            ("iam.miloapis.com/parent-name".to_owned(), values(&["p1"])),
+        ]);
+        for extra in [extra, BTreeMap::new()] {
+            let user = UserInfo {
+                username: "a\"da".to_owned(),
+                uid: "7".to_owned(),
+                groups: values(&["z", "a"]),
+                extra: extra.clone(),
+            };
+            let review = AccessReview {
+                requester: Arc::new(Requester::new(&user)),
+                namespace: "default".to_owned(),
+                network: "\u{1}".repeat(100),
+            };
+            let body = review.body();
+            let bytes = review.requester.review_bytes(&["", &review.network]);
+            assert!(body.len() <= bytes, "{bytes} {}", body.len());
+            let body: Value = serde_json::from_slice(&body).unwrap();
+            assert_eq!(
+                body,
+                json!({
+                    "apiVersion": "authorization.k8s.io/v1",
+                    "kind": "SubjectAccessReview",
+                    "metadata": {},
+                    "spec": {
+                        "user": "a\"da", "uid": "7", "groups": ["z", "a"], "extra": extra,
+                        "resourceAttributes": {
+                            "group": "networking.datumapis.com", "version": "v1alpha", "resource": "networks",
+                            "verb": "use", "namespace": "default", "name": review.network,
+                        },
+                    },
+                })
+            );
+        }
+    }
+}
