@@ -92,6 +92,8 @@ mod static_rules;
 mod suites;
 #[path = "federation/takeover.rs"]
 mod takeover;
+#[path = "federation/version_history.rs"]
+mod version_history;
 #[path = "federation/workloads.rs"]
 mod workloads;
 
@@ -299,6 +301,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Apart simulated::what_a_cell_has_lost_is_applied_again;
         Shared fleet::projects_share_a_hub;
         Shared fleet::a_paused_leader_writes_nothing;
+        Shared fleet::a_leader_with_an_old_cache_rolls_nothing_back;
         Shared fleet::a_suspended_project_is_not_retried;
         Shared fleet::a_kind_that_a_project_does_not_serve;
         Shared fleet::a_deleted_project_is_cleaned_up;

@@ -102,8 +102,9 @@ impl WorkloadController {
                 .await?;
             workload = &held;
         }
-        if plan.removes_instances() {
-            // The cache of a process can be behind the project, and such a process can become the leader.
+        if plan.changes_deployments() && !plan.add_finalizer {
+            // The cache of a process can be behind the project, and such a process can become the leader. The finalizer
+            // is written only to the current version of the Workload.
             workloads.confirm(workload).await?;
         }
         let mut errors = FirstError::default();

@@ -1,5 +1,7 @@
 //! Several projects of Milo share one hub with the project of another management plane.
 
+#[path = "fleet/cut_off.rs"]
+mod cut_off;
 #[path = "fleet/gone.rs"]
 mod gone;
 #[path = "fleet/refusing.rs"]
@@ -25,6 +27,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::fixture::{NETWORK, Space, WITHIN, create, patch, workload};
 use crate::milo;
+pub(crate) use cut_off::a_leader_with_an_old_cache_rolls_nothing_back;
 pub(crate) use gone::a_deleted_project_is_cleaned_up;
 pub(crate) use refusing::{
     a_kind_that_a_project_does_not_serve, a_suspended_project_is_not_retried,
@@ -44,6 +47,22 @@ pub(crate) struct FleetProject<'f> {
     hub_namespace: String,
 }
 
+/// The lease of the replicas of a manager.
+struct LeaderElection {
+    namespace: String,
+    /// Path of the kubeconfig of the own cluster.
+    own_cluster: String,
+}
+
+impl LeaderElection {
+    /// Makes a manager take part in the election from its next start.
+    fn join(&self, manager: &mut Manager) {
+        let namespace = format!("--leader-elect-namespace={}", self.namespace);
+        let own = format!("--kubeconfig={}", self.own_cluster);
+        manager.add_flags(&["--leader-elect=true", &namespace, &own]);
+    }
+}
+
 impl<'f> Fleet<'f> {
     /// Starts Milo with projects of these names. The names must be unique on this hub.
     pub(crate) async fn start(
@@ -61,29 +80,28 @@ impl<'f> Fleet<'f> {
         })
     }
 
-    /// Starts Milo and two replicas of the manager. The first replica leads.
-    async fn start_two(federation: &'f Federation, label: &str) -> anyhow::Result<(Self, Manager)> {
+    /// Starts Milo with one project and a replica of the manager, which leads.
+    async fn start_led(
+        federation: &'f Federation,
+        label: &str,
+        project: &str,
+    ) -> anyhow::Result<(Self, LeaderElection)> {
         // Unique names: the hub is shared with other projects.
-        let milo = milo::start(label, &["led"]).await?;
-        let space = Space::create(federation, label).await?;
-        let lease = format!("--leader-elect-namespace={}", space.name);
-        let own = federation.project().kubeconfig().display();
-        let own = format!("--kubeconfig={own}");
-        let replica = async |name| {
-            let mut replica = milo.management(name, federation.hub())?;
-            replica.add_flags(&["--leader-elect=true", &lease, &own]);
-            replica.restart().await?;
-            anyhow::Ok(replica)
+        let milo = milo::start(label, &[project]).await?;
+        let election = LeaderElection {
+            namespace: Space::create(federation, label).await?.name,
+            own_cluster: federation.project().kubeconfig().display().to_string(),
         };
-        let management = replica("management").await?;
+        let mut management = milo.management("management", federation.hub())?;
+        election.join(&mut management);
+        management.restart().await?;
         until_leading(&management).await?;
-        let other = replica("other").await?;
         let fleet = Self {
             federation,
             milo,
             management,
         };
-        Ok((fleet, other))
+        Ok((fleet, election))
     }
 
     /// Returns a project with everything that a Workload needs.
@@ -140,16 +158,7 @@ impl FleetProject<'_> {
     /// Waits until the Workload is available and the project has this many Instances. Returns the duration of the wait.
     pub(crate) async fn until_settled(&self, instances: i32) -> anyhow::Result<Duration> {
         let begin = Instant::now();
-        let settled = |workload: &Workload| {
-            let status = workload.status.clone().unwrap_or_default();
-            let available = condition::find(&status.conditions, "Available");
-            [status.replicas, status.ready_replicas] == [instances; 2]
-                && available.is_some_and(|available| {
-                    available.is_true()
-                        && available.observed_generation == workload.metadata.generation
-                })
-        };
-        wait::until(&self.api(), "web", "settled", WITHIN, settled).await?;
+        self.until_available("web", instances).await?;
         let took = begin.elapsed();
         wait::eventually("Instances are projected", WITHIN, || async {
             let seen = self.api::<Instance>().list(&ListParams::default()).await?;
@@ -159,6 +168,22 @@ impl FleetProject<'_> {
         })
         .await?;
         Ok(took)
+    }
+
+    /// Waits until this Workload is available with this many ready Instances.
+    async fn until_available(&self, name: &str, instances: i32) -> anyhow::Result<()> {
+        let settled = |workload: &Workload| {
+            let status = workload.status.clone().unwrap_or_default();
+            let available = condition::find(&status.conditions, "Available");
+            [status.replicas, status.ready_replicas] == [instances; 2]
+                && available.is_some_and(|available| {
+                    available.is_true()
+                        && available.observed_generation == workload.metadata.generation
+                })
+        };
+        let workloads = self.api();
+        let settled = wait::until(&workloads, name, "settled", WITHIN, settled);
+        settled.await.map(drop)
     }
 
     pub(crate) async fn delete(&self) -> anyhow::Result<()> {
@@ -255,7 +280,10 @@ pub(crate) async fn projects_share_a_hub(federation: &Federation) -> anyhow::Res
 
 /// A leader must not write after a suspension that was longer than its lease.
 pub(crate) async fn a_paused_leader_writes_nothing(federation: &Federation) -> anyhow::Result<()> {
-    let (mut fleet, mut other) = Fleet::start_two(federation, "leaders").await?;
+    let (mut fleet, election) = Fleet::start_led(federation, "leaders", "led").await?;
+    let mut other = fleet.milo.management("other", federation.hub())?;
+    election.join(&mut other);
+    other.restart().await?;
     let project = fleet.project("led").await?;
     project.create().await?;
     project.until_settled(1).await?;

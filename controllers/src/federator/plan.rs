@@ -303,6 +303,9 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
         let key = annotations::UPSTREAM_GENERATION;
         (key.to_owned(), generation.to_string())
     }));
+    let record = !has_finalizer(deployment, finalizers::FEDERATOR)
+        || recorded != Some(hub_namespace.as_str())
+        || recorded_hub(deployment.meta()) != hub.uid();
     let carried = copy.map(|copy| carried(copy, deployment));
     let in_step = copy.is_some_and(|copy| copy_is_as_desired(copy));
     let shown = deployment.status.as_ref();
@@ -328,13 +331,13 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
         }
         None => policy_exists,
     };
-    let needs_confirmation = carried
-        .zip(copy)
-        .is_some_and(|(carried, copy)| carried.needs_confirmation(copy, deployment));
+    let needs_confirmation = match carried.zip(copy) {
+        Some((carried, copy)) => carried.needs_confirmation(copy, deployment),
+        // The project may have deleted the WorkloadDeployment. The record is written only to its current version.
+        None => !record,
+    };
     Plan {
-        record: !has_finalizer(deployment, finalizers::FEDERATOR)
-            || recorded != Some(hub_namespace.as_str())
-            || recorded_hub(deployment.meta()) != hub.uid(),
+        record,
         apply_namespace: (!namespace.is_some_and(|namespace| desired_namespace.is(namespace)))
             .then_some(desired_namespace),
         awaited_policy: (copy.is_none() && !policy_exists).then(|| city.clone()),

@@ -36,14 +36,9 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Returns whether the plan deletes or shrinks WorkloadDeployments, so that Instances are removed.
-    pub(super) fn removes_instances(&self) -> bool {
-        let shrinks = |desired: &Desired| {
-            let existing = desired.existing.as_ref();
-            let settings = |spec: &WorkloadDeploymentSpec| spec.scale_settings.min_replicas;
-            existing.is_some_and(|it| settings(&desired.spec) < settings(&it.spec))
-        };
-        !self.delete.is_empty() || self.apply.iter().any(shrinks)
+    /// Returns whether the plan creates, changes or deletes WorkloadDeployments.
+    pub(super) fn changes_deployments(&self) -> bool {
+        !self.delete.is_empty() || !self.apply.is_empty()
     }
 }
 

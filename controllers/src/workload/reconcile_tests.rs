@@ -198,17 +198,32 @@ async fn reconcile_stale(controller: &WorkloadController) -> Result<(), Reconcil
 }
 
 #[tokio::test(start_paused = true)]
-async fn deployments_shrink_and_go_only_when_the_project_confirms_the_workload() {
-    let replicas = |workload: &mut Value, generation: i64, replicas: i32| {
+async fn deployments_change_only_when_the_project_confirms_the_workload() {
+    fn replicas(workload: &mut Value, generation: i64, replicas: i32) {
         workload["metadata"]["generation"] = json!(generation);
         workload["spec"]["placements"][0]["scaleSettings"]["minReplicas"] = json!(replicas);
-    };
-    let withdrawn = |workload: &mut Value, generation: i64, _: i32| {
+    }
+    let shrunk = |workload: &mut Value, generation: i64| replicas(workload, generation, 1);
+    let grown = |workload: &mut Value, generation: i64| replicas(workload, generation, 9);
+    let withdrawn = |workload: &mut Value, generation: i64| {
         workload["metadata"]["generation"] = json!(generation);
         workload["spec"]["placements"] = json!([]);
     };
-    let changes: [fn(&mut Value, i64, i32); 2] = [replicas, withdrawn];
-    for stale in changes {
+    let added = |workload: &mut Value, generation: i64| {
+        workload["metadata"]["generation"] = json!(generation);
+        let mut placement = workload["spec"]["placements"][0].clone();
+        placement["name"] = json!("more");
+        let placements = workload["spec"]["placements"].as_array_mut();
+        placements.unwrap().push(placement);
+    };
+    type Change = fn(&mut Value, i64);
+    let changes: [(Change, _); 4] = [
+        (shrunk, DEPLOYMENT),
+        (grown, DEPLOYMENT),
+        (withdrawn, DEPLOYMENT),
+        (added, "web-more-dfw"),
+    ];
+    for (stale, changed) in changes {
         let (planes, controller) = start().await;
         let change = |to: &dyn Fn(&mut Value)| {
             planes.project.modify::<Workload>("default", "web", to);
@@ -217,7 +232,7 @@ async fn deployments_shrink_and_go_only_when_the_project_confirms_the_workload()
         settle().await;
         converge(&controller, || project_key("web"), &planes.servers()).await;
         let current = json!(planes.project.get::<Workload>("default", "web").unwrap());
-        change(&|workload| stale(workload, 5, 1));
+        change(&|workload| stale(workload, 5));
         settle().await;
         // Another change follows. The cache does not have it yet.
         let mut current = current;
@@ -228,10 +243,10 @@ async fn deployments_shrink_and_go_only_when_the_project_confirms_the_workload()
             .expect_err("the cache is stale");
         assert!(matches!(error, ReconcileError::NotYet { .. }), "{error}");
         assert_eq!(take_writes(&planes.servers()), [""; 0]);
-        change(&|workload| stale(workload, 7, 1));
+        change(&|workload| stale(workload, 7));
         settle().await;
         let writes = converge(&controller, || project_key("web"), &planes.servers()).await;
-        assert!(writes[0].contains(DEPLOYMENT), "{writes:?}");
+        assert!(writes[0].contains(changed), "{writes:?}");
     }
 }
 

@@ -289,6 +289,20 @@ impl Manager {
         get(self.ports.health, "/readyz").await
     }
 
+    /// Returns the HTTP status and the body of the manager's liveness endpoint.
+    ///
+    /// # Errors
+    ///
+    /// When the endpoint does not answer.
+    pub async fn liveness(&self) -> anyhow::Result<(u16, String)> {
+        get(self.ports.health, "/healthz").await
+    }
+
+    /// Returns the id of the process, if the manager runs.
+    pub fn pid(&self) -> Option<i32> {
+        self.process.as_ref().map(ChildProcess::pid)
+    }
+
     /// Returns a channel with the running process. The value is `None` while a test stops or starts the manager.
     pub(crate) fn life(&self) -> watch::Receiver<Option<Liveness>> {
         self.life.subscribe()

@@ -7,6 +7,7 @@ mod config;
 mod control_plane;
 mod front;
 mod gate;
+mod managers;
 mod route;
 mod user;
 
@@ -26,9 +27,8 @@ use multicluster::connect;
 use tokio::time::Instant;
 
 use crate::admission;
-use crate::federation::parts::{ETCD, manager_ports, start_etcd};
-use crate::manager::{Manager, Role};
-use crate::plane::{Plane, USER_AGENT};
+use crate::federation::parts::{ETCD, start_etcd};
+use crate::plane::USER_AGENT;
 use crate::ports::Ports;
 use crate::process::ChildProcess;
 use crate::serve::HttpsServer;
@@ -300,39 +300,6 @@ impl Milo {
         let kubeconfig = self.kubeconfig(user, project)?;
         let config = connect::kubeconfig(&kubeconfig, None).await?;
         Ok(connect::client(config, USER_AGENT)?)
-    }
-
-    /// Prepares a replica for admission in all projects. Call `launch` to start it. It ends when it is dropped.
-    ///
-    /// # Errors
-    ///
-    /// When the files of the replica cannot be written.
-    pub fn replica(&self, name: &str) -> anyhow::Result<Manager> {
-        self.manager(name, None)
-    }
-
-    /// Prepares the management controllers for all projects, on this hub. Call `launch` to start them.
-    ///
-    /// # Errors
-    ///
-    /// When the files of the manager cannot be written.
-    pub fn management(&self, name: &str, hub: &Plane) -> anyhow::Result<Manager> {
-        self.manager(name, Some(hub))
-    }
-
-    fn manager(&self, name: &str, hub: Option<&Plane>) -> anyhow::Result<Manager> {
-        let operator = MiloUser::operator();
-        let discovery = self.kubeconfig(&operator, None)?;
-        // The manager must replace the path of this URL. The front serves nothing at the path itself.
-        let projects = self.kubeconfig_at(&operator, "/projects/none/control-plane")?;
-        let role = Role::Milo {
-            name,
-            discovery: &discovery,
-            projects: &projects,
-            hub,
-        };
-        let ports = manager_ports(&mut lock(&self.ports))?;
-        Manager::prepare(&self.paths.setup(), role, ports)
     }
 
     /// Registers the webhook server at this port with the API servers of all current and future projects.

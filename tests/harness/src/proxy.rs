@@ -20,7 +20,6 @@ use tokio::sync::watch;
 
 use crate::forward::{self, forward};
 use crate::pki::Pki;
-use crate::plane::Plane;
 use crate::serve::{BoxedBody, HttpsServer};
 use crate::status_error::StatusError;
 use injection::Injections;
@@ -48,14 +47,16 @@ struct Behind {
 }
 
 impl Proxy {
-    /// Starts a proxy with all rights in front of an API server. Writes a kubeconfig that leads to the proxy.
+    /// Starts a proxy in front of an API server. The proxy has the rights of this kubeconfig. Writes a kubeconfig that
+    /// leads to the proxy into a file with this name.
     pub(crate) async fn start(
         pki: &Pki,
-        plane: &Plane,
+        name: &str,
+        upstream: &Path,
         directory: &Path,
         writes: &Arc<WriteCounter>,
     ) -> anyhow::Result<Self> {
-        let config = connect::kubeconfig(plane.kubeconfig(), None).await?;
+        let config = connect::kubeconfig(upstream, None).await?;
         let behind = Arc::new(Behind {
             upstream: forward::client(config.config)?,
             injections: Arc::default(),
@@ -69,7 +70,7 @@ impl Proxy {
             async move { handler.handle(request).await }
         })
         .await?;
-        let kubeconfig = directory.join(format!("{}-proxy.kubeconfig", plane.name()));
+        let kubeconfig = directory.join(format!("{name}-proxy.kubeconfig"));
         fs::write(&kubeconfig, pki.kubeconfig_of(&server.url(), "{}"))?;
         Ok(Self {
             kubeconfig,
@@ -78,7 +79,7 @@ impl Proxy {
         })
     }
 
-    /// Returns a kubeconfig with all rights that leads through the proxy.
+    /// Returns a kubeconfig that leads through the proxy. It has the rights of the proxy.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
@@ -89,8 +90,8 @@ impl Proxy {
         self.behind.injections.add(rule)
     }
 
-    /// Drops all requests, or all responses, until the returned value is dropped. Then the connections of the lost
-    /// requests or responses break.
+    /// Drops all requests, all responses, or both, until the returned value is dropped. Then the connections of the
+    /// lost requests or responses break.
     pub fn cut(&self, direction: Direction) -> LinkCut {
         self.behind.link.cut(direction)
     }

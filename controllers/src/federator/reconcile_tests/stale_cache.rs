@@ -140,6 +140,15 @@ async fn a_copy_is_deleted_only_when_the_project_confirms_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_missing_copy_is_made_only_when_the_project_confirms_it() {
+    // The former leader has deleted the copy, because the project has deleted the WorkloadDeployment.
+    let (planes, federator) = start_with(at(recorded(NAME), 5, 3), None).await;
+    planes.project.remove::<WorkloadDeployment>("default", NAME);
+    assert_waits(reconcile_stale(&federator).await);
+    assert_eq!(take_writes(&[&planes.hub]), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_copy_of_an_older_version_is_not_written_again() {
     let mut copy = copy_of(5, 3);
     copy["metadata"]["annotations"] = json!({});

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Federation;
+use crate::plane::Plane;
 use crate::proxy::{Proxy, WriteCounter};
 
 /// The proxies in front of the API servers of the management plane.
@@ -31,7 +32,11 @@ impl Federation {
     /// When compute-federation does not become ready.
     pub async fn put_proxies(&self) -> anyhow::Result<Proxies> {
         let writes = Arc::default();
-        let proxy = |plane| Proxy::start(&self.pki, plane, &self.directory, &writes);
+        let proxy = |plane: &'_ Plane| {
+            let (name, upstream) = (plane.name().to_owned(), plane.kubeconfig().to_owned());
+            let writes = &writes;
+            async move { Proxy::start(&self.pki, &name, &upstream, &self.directory, writes).await }
+        };
         let (project, hub) = tokio::try_join!(proxy(&self.project), proxy(&self.hub))?;
         self.reach(project.kubeconfig(), hub.kubeconfig()).await?;
         Ok(Proxies {

@@ -1,4 +1,4 @@
-//! The connection between clients and an API server. A test can cut one direction of the connection.
+//! The connection between clients and an API server. A test can cut one direction of the connection, or both.
 
 use std::sync::Arc;
 
@@ -11,6 +11,8 @@ pub enum Direction {
     Requests,
     /// Requests reach the API server. No answer and no watch event comes back.
     Answers,
+    /// Neither requests nor answers arrive.
+    Both,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,7 +30,11 @@ impl Link {
     /// Returns `Some` immediately if this direction is not cut. Otherwise waits until the cut has ended, and returns
     /// `None`.
     pub(super) async fn pass(&self, direction: Direction) -> Option<()> {
-        let is_cut = |state: &LinkState| state.cut == Some(direction);
+        let is_cut = |state: &LinkState| {
+            state
+                .cut
+                .is_some_and(|cut| [direction, Direction::Both].contains(&cut))
+        };
         let lost = self.0.send_if_modified(|state| {
             let lost = is_cut(state);
             state.lost += usize::from(lost);
@@ -85,6 +91,16 @@ mod tests {
     use futures::poll;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_cut_of_both_directions_loses_requests_and_answers() {
+        let link = Arc::new(Link::default());
+        let cut = link.cut(Direction::Both);
+        for direction in [Direction::Requests, Direction::Answers] {
+            assert!(poll!(pin!(link.pass(direction))).is_pending());
+        }
+        cut.lost(2).await;
+    }
 
     #[tokio::test]
     async fn requests_and_answers_lost_in_a_cut_never_arrive() {
