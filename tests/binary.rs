@@ -12,6 +12,8 @@
 mod certificates;
 #[path = "binary/client.rs"]
 mod client;
+#[path = "binary/crowd.rs"]
+mod crowd;
 #[path = "binary/interpreter.rs"]
 mod interpreter;
 #[path = "binary/log.rs"]

@@ -1,18 +1,25 @@
-//! A TLS client that behaves like Karmada's client. The client trusts one root, verifies the server name, and keeps its
-//! connections open.
+//! Clients of the webhook server. One of them behaves like Karmada's client: it trusts one root, verifies the server
+//! name, and keeps its connections open.
 
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -54,6 +61,71 @@ pub(crate) async fn tls(
         .await
 }
 
+/// Connects to a port of loopback, from an address of loopback.
+pub(crate) async fn connect_from(from: Ipv4Addr, port: u16) -> io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(SocketAddr::from((from, 0)))?;
+    let server = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let stream = socket.connect(server).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// An HTTP/2 client. The server may send only `window` bytes of each answer.
+pub(crate) struct Http2Client {
+    requests: SendRequest<Full<Bytes>>,
+    connection: JoinHandle<()>,
+}
+
+impl Http2Client {
+    /// Connects from an address of loopback.
+    pub(crate) async fn connect(
+        from: Ipv4Addr,
+        port: u16,
+        trusted: &CertificateDer<'static>,
+        window: u32,
+    ) -> io::Result<Self> {
+        Self::over(connect_from(from, port).await?, trusted, window).await
+    }
+
+    /// Makes the handshakes of TLS and HTTP/2 on a connection.
+    pub(crate) async fn over(
+        stream: TcpStream,
+        trusted: &CertificateDer<'static>,
+        window: u32,
+    ) -> io::Result<Self> {
+        let stream = tls(stream, trusted, &["h2"]).await?;
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder.initial_stream_window_size(window);
+        let handshake = builder.handshake(TokioIo::new(stream));
+        let (requests, connection) = handshake.await.map_err(io::Error::other)?;
+        let connection = tokio::spawn(async move {
+            let _ = connection.await;
+        });
+        Ok(Self {
+            requests,
+            connection,
+        })
+    }
+
+    pub(crate) async fn post(&mut self, body: Vec<u8>) -> hyper::Result<Response<Incoming>> {
+        self.requests.ready().await?;
+        let request = Request::post("https://localhost/interpret").body(Full::new(body.into()));
+        self.requests.send_request(request.unwrap()).await
+    }
+
+    /// Waits until the connection ends.
+    pub(crate) async fn closed(&mut self) {
+        let _ = (&mut self.connection).await;
+    }
+}
+
+impl Drop for Http2Client {
+    fn drop(&mut self) {
+        self.connection.abort();
+    }
+}
+
 /// A connection to the webhook server.
 pub(crate) struct TlsConnection {
     stream: TlsStream<TcpStream>,
@@ -63,7 +135,14 @@ pub(crate) struct TlsConnection {
 
 impl TlsConnection {
     pub(crate) async fn open(port: u16, trusted: &CertificateDer<'static>) -> io::Result<Self> {
-        let stream = TcpStream::connect(("localhost", port)).await?;
+        Self::over(TcpStream::connect(("localhost", port)).await?, trusted).await
+    }
+
+    /// Makes the TLS handshake on a connection.
+    pub(crate) async fn over(
+        stream: TcpStream,
+        trusted: &CertificateDer<'static>,
+    ) -> io::Result<Self> {
         Ok(Self {
             stream: tls(stream, trusted, &[]).await?,
             closes: false,

@@ -73,11 +73,20 @@ impl Interpreter {
 
     /// Returns the resident memory of the process in bytes.
     pub(crate) fn memory(&self) -> usize {
+        self.memory_field("VmRSS:")
+    }
+
+    /// Returns the largest resident memory of the process so far, in bytes.
+    pub(crate) fn peak_memory(&self) -> usize {
+        self.memory_field("VmHWM:")
+    }
+
+    fn memory_field(&self, name: &str) -> usize {
         let status =
             fs::read_to_string(format!("/proc/{}/status", self.process.id().unwrap())).unwrap();
         let resident = status
             .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .find_map(|line| line.strip_prefix(name))
             .unwrap();
         resident
             .trim()

@@ -1,69 +1,20 @@
 //! Clients that hold memory of the webhook server: they do not read their answers, or do not send their bodies.
 
-use std::net::IpAddr;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::future::join_all;
-use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
-use hyper::client::conn::http2::{self, SendRequest};
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use rustls::pki_types::CertificateDer;
+use http::StatusCode;
+use http_body_util::BodyExt;
 use tempfile::TempDir;
-use tokio::net::{TcpSocket, TcpStream};
-use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::WITHIN;
-use crate::client::{TlsConnection, free_port, get, issue, review, tls};
+use crate::client::{Http2Client, TlsConnection, connect_from, free_port, get, issue, review};
 use crate::interpreter::Interpreter;
 
-/// An HTTP/2 client. The server may send only `window` bytes of each answer.
-struct Http2Client {
-    requests: SendRequest<Full<Bytes>>,
-    connection: JoinHandle<()>,
-}
-
-impl Http2Client {
-    /// Connects from the address `127.0.0.<host>`.
-    async fn connect(host: u8, port: u16, trusted: &CertificateDer<'static>, window: u32) -> Self {
-        let stream = connect_from(host, port).await;
-        let stream = tls(stream, trusted, &["h2"]).await.unwrap();
-        let mut builder = http2::Builder::new(TokioExecutor::new());
-        builder.initial_stream_window_size(window);
-        let handshake = builder.handshake(TokioIo::new(stream));
-        let (requests, connection) = handshake.await.unwrap();
-        let connection = tokio::spawn(async move {
-            let _ = connection.await;
-        });
-        Self {
-            requests,
-            connection,
-        }
-    }
-
-    async fn post(&mut self, body: Vec<u8>) -> hyper::Result<Response<Incoming>> {
-        self.requests.ready().await?;
-        let request = Request::post("https://localhost/interpret").body(Full::new(body.into()));
-        self.requests.send_request(request.unwrap()).await
-    }
-}
-
-impl Drop for Http2Client {
-    fn drop(&mut self) {
-        self.connection.abort();
-    }
-}
-
-async fn connect_from(host: u8, port: u16) -> TcpStream {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.bind(([127, 0, 0, host], 0).into()).unwrap();
-    let server = (IpAddr::from([127, 0, 0, 1]), port).into();
-    let stream = socket.connect(server).await.unwrap();
-    stream.set_nodelay(true).unwrap();
-    stream
+fn address(last: u8) -> Ipv4Addr {
+    Ipv4Addr::new(127, 0, 0, last)
 }
 
 fn call() -> Vec<u8> {
@@ -82,7 +33,9 @@ async fn unread_answers_hold_capacity_until_their_client_is_gone() {
     ];
     let args = args.each_ref().map(String::as_str);
     let server = Interpreter::start(&directory, &args).await;
-    let mut client = Http2Client::connect(1, server.port, &trusted, 0).await;
+    let mut client = Http2Client::connect(address(1), server.port, &trusted, 0)
+        .await
+        .unwrap();
     let mut unread = Vec::new();
     let refused = loop {
         let response = timeout(WITHIN, client.post(call())).await.unwrap().unwrap();
@@ -101,7 +54,9 @@ async fn unread_answers_hold_capacity_until_their_client_is_gone() {
     };
     assert!(in_flight(unread.len()).await);
     // Another source address still gets answers.
-    let mut other = Http2Client::connect(2, server.port, &trusted, 65_535).await;
+    let mut other = Http2Client::connect(address(2), server.port, &trusted, 65_535)
+        .await
+        .unwrap();
     let answer = other.post(call()).await.unwrap();
     assert_eq!(answer.status(), StatusCode::OK);
     answer.into_body().collect().await.unwrap();
@@ -115,7 +70,9 @@ async fn unread_answers_hold_capacity_until_their_client_is_gone() {
     timeout(WITHIN, freed)
         .await
         .expect("the capacity is not freed");
-    let mut client = Http2Client::connect(1, server.port, &trusted, 0).await;
+    let mut client = Http2Client::connect(address(1), server.port, &trusted, 0)
+        .await
+        .unwrap();
     let answer = client.post(call()).await.unwrap();
     assert_eq!(answer.status(), StatusCode::OK);
 }
@@ -128,18 +85,18 @@ async fn idle_clients_of_one_address_do_not_make_a_call_fail() {
     let server = Interpreter::start(&directory, &args).await;
     let mut idle = Vec::new();
     for _ in 0..128 {
-        idle.push(connect_from(2, server.port).await);
+        idle.push(connect_from(address(2), server.port).await.unwrap());
     }
     let mut connection = TlsConnection::open(server.port, &trusted).await.unwrap();
     for _ in 0..50 {
-        idle.push(connect_from(2, server.port).await);
+        idle.push(connect_from(address(2), server.port).await.unwrap());
         let (status, _) = connection.post("/interpret", &call()).await.unwrap();
         assert_eq!(status, 200);
     }
     // Probes have slots of their own, and the longest idle client of them goes too.
     assert_eq!(server.healthz().await.unwrap(), 200);
     for _ in 0..128 {
-        idle.push(connect_from(2, server.health).await);
+        idle.push(connect_from(address(2), server.health).await.unwrap());
     }
     assert_eq!(server.healthz().await.unwrap(), 200);
 }
@@ -165,7 +122,9 @@ async fn memory_stays_within_its_bound() {
     // Unread answers: several source addresses, each with connections that use all their streams.
     for host in 2..10 {
         for _ in 0..CONNECTIONS {
-            let mut client = Http2Client::connect(host, server.port, &trusted, 0).await;
+            let mut client = Http2Client::connect(address(host), server.port, &trusted, 0)
+                .await
+                .unwrap();
             let mut unread = Vec::new();
             for _ in 0..200 {
                 unread.extend(client.post(call()).await.ok());
@@ -186,7 +145,9 @@ async fn memory_stays_within_its_bound() {
         let (body, trusted) = (large.clone().into_bytes(), trusted.clone());
         let port = server.port;
         tokio::spawn(async move {
-            let mut client = Http2Client::connect(host, port, &trusted, 0).await;
+            let mut client = Http2Client::connect(address(host), port, &trusted, 0)
+                .await
+                .unwrap();
             let mut unread = Vec::new();
             for _ in 0..10 {
                 unread.extend(client.post(body.clone()).await.ok());
@@ -205,7 +166,9 @@ async fn memory_stays_within_its_bound() {
     assert_eq!(server.healthz().await.unwrap(), 200);
     // The capacity is free again after the clients are gone.
     drop((held, senders));
-    let mut other = Http2Client::connect(30, server.port, &trusted, 65_535).await;
+    let mut other = Http2Client::connect(address(30), server.port, &trusted, 65_535)
+        .await
+        .unwrap();
     let answered = async {
         while other.post(call()).await.unwrap().status() != StatusCode::OK {
             sleep(Duration::from_millis(20)).await;

@@ -4,6 +4,7 @@ mod admission;
 mod agreement;
 mod bodies;
 mod federation;
+mod hostile;
 mod interpreter;
 mod measure;
 mod percentile;
@@ -50,6 +51,8 @@ enum Name {
     Interpreter,
     /// Compares admission of Workloads with a Go webhook of the same rules and with a minimal server.
     Admission,
+    /// Measures small calls, probes and the lease of a manager while callers send the bodies that need most time.
+    Hostile,
     /// Measures the time of each hop of a Workload on a real federation that is otherwise idle.
     Federation,
     /// Measures the management controllers with many simulated projects: idle beside Go informers, restarted with
@@ -202,6 +205,7 @@ async fn measure(args: &Args, directory: &Path) -> anyhow::Result<(&'static str,
             let bench = prepare(Service::Admission { kubeconfig })?;
             ("admission", admission::run(&bench).await?)
         }
+        Name::Hostile => ("hostile", hostile::run(args.rounds, directory).await?),
         Name::Federation => ("federation", federation::run(args.workloads).await?),
         Name::Planes => ("planes", planes::run(&args.sizes, directory).await?),
     })

@@ -189,6 +189,9 @@ async fn a_template_travels_with_fields_that_the_types_do_not_know() {
     assert_eq!(json!(written.unwrap().spec.template), template);
 }
 
+/// A change of a Workload, which then has this generation.
+type Change = fn(&mut Value, i64);
+
 /// Reconciles before the watch can report the last change of the Workload.
 async fn reconcile_stale(controller: &WorkloadController) -> Result<(), ReconcileError> {
     let context = context();
@@ -216,7 +219,6 @@ async fn deployments_change_only_when_the_project_confirms_the_workload() {
         let placements = workload["spec"]["placements"].as_array_mut();
         placements.unwrap().push(placement);
     };
-    type Change = fn(&mut Value, i64);
     let changes: [(Change, _); 4] = [
         (shrunk, DEPLOYMENT),
         (grown, DEPLOYMENT),

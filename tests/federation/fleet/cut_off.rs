@@ -37,7 +37,7 @@ const CHANGED: [Changed; 3] = [
     },
 ];
 
-/// I-12: a replica whose cache of a project is old becomes the leader. It writes no older spec to the hub, and makes no
+/// I-23: a replica whose cache of a project is old becomes the leader. It writes no older spec to the hub, and makes no
 /// copy again.
 pub(crate) async fn a_leader_with_an_old_cache_rolls_nothing_back(
     federation: &Federation,

@@ -10,6 +10,8 @@ pub(crate) const SMALL: &str = "workload-small";
 pub(crate) const LARGE: &str = "workload-64k";
 /// The small Workload with several volumes and with [`MISTAKES`] mistakes.
 pub(crate) const MISTAKEN: &str = "workload-10-mistakes";
+/// A Workload with an empty spec.
+pub(crate) const EMPTY: &str = "workload-empty";
 /// The small Workload with [`NETWORKS`] networks instead of one.
 pub(crate) const CONNECTED: &str = "workload-16-networks";
 
@@ -40,7 +42,7 @@ pub(crate) fn checked() -> Vec<(String, Value)> {
     let changes = [of_placements(), of_runtime(), of_volumes()].concat();
     let mut requests = vec![
         ("workload-valid".to_owned(), review(&with_volumes())),
-        ("workload-empty".to_owned(), review(&json!({}))),
+        (EMPTY.to_owned(), review(&json!({}))),
     ];
     for (index, (pointer, field, value)) in changes.into_iter().enumerate() {
         let mut spec = with_volumes();

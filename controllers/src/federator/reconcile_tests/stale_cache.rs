@@ -55,6 +55,7 @@ fn assert_waits(result: Result<(), ReconcileError>) {
     assert!(matches!(error, ReconcileError::NotYet { .. }), "{error}");
 }
 
+/// I-23: the copy follows the state of the project, and not an older state in a cache.
 #[tokio::test(start_paused = true)]
 async fn an_older_generation_is_never_written_to_the_hub() {
     // The former leader has written generation 7. The cache of this process still has generation 5.
