@@ -71,6 +71,9 @@ fn item<'a>(cursor: &mut Cursor<'a>) -> Result<NamedContribution<'a>, NotCanonic
 fn item_of_any_form<'a>(cursor: &mut Cursor<'a>) -> Result<NamedContribution<'a>, NotCanonical> {
     cursor.canonical_or(
         |cursor| {
+            if !cursor.rest().starts_with('{') {
+                return Err(NotCanonical);
+            }
             let item: AggregatedItem<'_, KnownStatus<'_>> = cursor.value()?;
             Ok(item.contribution(|KnownStatus(status)| status.checked()))
         },

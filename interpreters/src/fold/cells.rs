@@ -219,6 +219,10 @@ impl<'a> CellContribution<'a> {
 
     /// Reads one `AggregatedStatusItem` in any JSON form.
     pub(crate) fn of_item(item: &'a RawValue) -> NamedContribution<'a> {
+        if !item.get().starts_with('{') {
+            // An error for each of a million elements would take long.
+            return (Cow::default(), Self::new(None, true, Cow::default()));
+        }
         match from_str::<AggregatedItem<'a, &'a RawValue>>(item.get()) {
             Ok(item) => item.contribution(|status| StatusView::parse(status.get())),
             Err(_) => {
