@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use http::Uri;
 
+/// Maximum number of TLS handshakes at a time.
+const HANDSHAKES: usize = 64;
+
 /// Divides the slots of a server into equal shares, by the path of the first request of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Shares {
@@ -27,6 +30,9 @@ pub struct Limits {
     pub requests: usize,
     /// Maximum number of requests in flight on one HTTP/2 connection.
     pub requests_per_connection: u32,
+    /// Maximum number of TLS handshakes at a time. One source address may have a quarter of them. A full handshake
+    /// costs about 0.2 ms of CPU, so a request waits for 64 handshakes for at most 13 ms.
+    pub handshakes: usize,
     /// Time limit of a TLS handshake.
     pub handshake: Duration,
     /// Time limit for the first bytes of a connection, and for the header of an HTTP/1.1 request after its first byte.
@@ -57,6 +63,7 @@ impl Default for Limits {
             shares: None,
             requests: 12_288,
             requests_per_connection: 250,
+            handshakes: HANDSHAKES,
             handshake: Duration::from_secs(5),
             header: Duration::from_secs(5),
             write: Duration::from_secs(30),

@@ -5,19 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::handshakes::HandshakeTurns;
+use crate::limits::Limits;
 
 /// Divisor: one source address may use the requests, and the handshakes, of a server divided by this number.
 const PARTS: usize = 4;
-
-/// Maximum number of TLS handshakes at a time. A full handshake costs about 0.2 ms of CPU, so a request waits for the
-/// handshakes for at most 13 ms.
-const HANDSHAKES: usize = 64;
 
 /// The requests and handshakes of all clients of a server.
 #[derive(Debug)]
 pub(crate) struct AllPeers {
     requests: AtomicUsize,
     requests_max: usize,
+    handshakes_max: usize,
     pub(crate) handshakes: HandshakeTurns,
 }
 
@@ -32,11 +30,12 @@ pub(crate) struct Peer {
 }
 
 impl AllPeers {
-    pub(crate) fn new(requests_max: usize) -> Self {
+    pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             requests: AtomicUsize::default(),
-            requests_max,
-            handshakes: HandshakeTurns::new(HANDSHAKES),
+            requests_max: limits.requests,
+            handshakes_max: limits.handshakes,
+            handshakes: HandshakeTurns::new(limits.handshakes),
         }
     }
 }
@@ -46,7 +45,7 @@ impl Peer {
         Self {
             address,
             requests: AtomicUsize::default(),
-            handshakes: HandshakeTurns::new(HANDSHAKES / PARTS),
+            handshakes: HandshakeTurns::new(all.handshakes_max.div_ceil(PARTS)),
             all,
         }
     }

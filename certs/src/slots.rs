@@ -63,7 +63,7 @@ impl Slots {
         Arc::new(Self {
             limits,
             metrics,
-            peers: Arc::new(AllPeers::new(limits.requests)),
+            peers: Arc::new(AllPeers::new(&limits)),
             table: Mutex::default(),
         })
     }

@@ -111,6 +111,7 @@ impl ServerArgs {
             // The requests of interpreter and admission, and as many refused ones whose answer is not taken yet.
             requests: self.max_requests.saturating_mul(3).div_ceil(ports),
             requests_per_connection: self.max_requests_per_connection,
+            handshakes: certs::Limits::default().handshakes.div_ceil(ports),
             handshake: self.handshake_timeout,
             header: self.header_timeout,
             write: self.write_timeout,
