@@ -8,6 +8,7 @@ use api::milo::{
 use thiserror::Error;
 
 use super::user_info::UserInfo;
+use crate::bounded::bounded;
 
 /// The reason why the claims do not identify a project.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub(crate) fn project(user: &UserInfo) -> Result<ProjectName, ClaimsError> {
         value if value == expected => Ok(()),
         value => Err(ClaimsError::Unexpected {
             claim,
-            value: value.to_owned(),
+            value: bounded(value).into_owned(),
             expected,
         }),
     };
