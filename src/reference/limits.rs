@@ -84,7 +84,7 @@ pub(super) fn page() -> Page {
         "Webhook server",
         [
             "The manager and `compute-federation interpreter` have these flags. The defaults rarely need a change.",
-            "A 429 is sent at once, or for a body of more than 128 KiB after waits of at most 1 s in all. It has `Retry-After: 1`. Karmada's \
+            "A 429 is sent at once, or for a body of more than 32 KiB after waits of at most 1 s in all. It has `Retry-After: 1`. Karmada's \
              client repeats the request within its deadline. If an object cannot be interpreted, the answer is not an HTTP \
              error. The answer contains the problem, and the log names the object and the field once for each problem.",
         ],
@@ -105,7 +105,7 @@ fn memory() -> Section {
     let counted = [
         (
             "small: 1/8",
-            "For each request with a body of up to 128 KiB: 8 KiB, the body, and the answer until the client has read it.",
+            "For each request with a body of up to 32 KiB: 8 KiB, the body, and the answer until the client has read it.",
         ),
         (
             "large: 1/8",

@@ -12,7 +12,9 @@
 //!   `small`.
 //!
 //! One source address holds at most three quarters of each of the first two parts. It also leaves room for the largest
-//! body of another source address, as far as the part `large` has room for two such bodies.
+//! body of another source address, as far as the part `large` has room for two such bodies. Large bodies wait for
+//! `decoding` and for a CPU. Only one request of a source address waits for each of them at a time, so that the
+//! requests of other source addresses are next.
 
 mod pool;
 mod sources;
@@ -25,7 +27,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::block_in_place;
 use tokio::time::{Instant, timeout};
 
@@ -37,7 +39,7 @@ use sources::{Source, Sources};
 
 /// Largest body that counts as small, in bytes. A small body is interpreted where it was read, because this takes less
 /// than 1 ms of CPU. A larger body is interpreted on other threads than those that serve connections.
-pub(crate) const SMALL_BODY: usize = 128 << 10;
+pub(crate) const SMALL_BODY: usize = 32 << 10;
 
 /// Bytes that one request holds besides its body, its decoded form and its answer: the state of its stream and of its
 /// handler.
@@ -190,7 +192,9 @@ impl RequestPermit {
             }
             return Ok(());
         }
-        self.decoding = Some(self.wait(part.acquire_many_owned(count)).await?);
+        let place = self.source.as_ref().map(|(_, source)| &source.decoding);
+        let place = place.map(Arc::clone);
+        self.decoding = Some(self.wait(place, part, count).await?);
         Ok(())
     }
 
@@ -205,7 +209,9 @@ impl RequestPermit {
             return Ok(work());
         }
         let workers = Arc::clone(&self.capacity.workers);
-        let _worker = self.wait(workers.acquire_owned()).await?;
+        let place = self.source.as_ref().map(|(_, source)| &source.worker);
+        let place = place.map(Arc::clone);
+        let _worker = self.wait(place, workers, 1).await?;
         Ok(match Handle::current().runtime_flavor() {
             // Only tests have a runtime with one thread.
             RuntimeFlavor::CurrentThread => work(),
@@ -213,16 +219,26 @@ impl RequestPermit {
         })
     }
 
-    /// Waits for a turn, but all waits of the request together take at most [`QUEUE_MAX`].
+    /// Waits for permits, but all waits of the request together take at most [`QUEUE_MAX`]. `place` is the place of the
+    /// source address among the requests that wait.
     async fn wait(
         &mut self,
-        turn: impl Future<Output = Result<OwnedSemaphorePermit, AcquireError>>,
+        place: Option<Arc<Semaphore>>,
+        permits: Arc<Semaphore>,
+        count: u32,
     ) -> Result<OwnedSemaphorePermit, Overloaded> {
         let begin = Instant::now();
-        let turn = timeout(self.queue, turn).await;
+        let taken = timeout(self.queue, async {
+            let _place = match place {
+                Some(place) => Some(place.acquire_owned().await?),
+                None => None,
+            };
+            permits.acquire_many_owned(count).await
+        });
+        let taken = taken.await;
         self.queue = self.queue.saturating_sub(begin.elapsed());
-        match turn {
-            Ok(Ok(permit)) => Ok(permit),
+        match taken {
+            Ok(Ok(permits)) => Ok(permits),
             _ => Err(Overloaded),
         }
     }

@@ -38,20 +38,20 @@ pub(crate) async fn validate_workload(
     work: &mut Work<'_>,
     deadline: Instant,
 ) -> Result<Result<Warnings, Denial>, Overloaded> {
-    let change = match work.run(|| WorkloadChange::decode(request)).await? {
-        Ok(Some(change)) => change,
-        Ok(None) => return Ok(Ok(Warnings::default())),
-        Err(denial) => return Ok(Err(denial)),
+    // The work is done in few parts, because each part of a large Workload waits for a CPU.
+    let change = match work.run(|| Checked::new(request)).await? {
+        Checked::Done(checked) => return Ok(checked),
+        Checked::NeedsFacts(change) => change,
     };
-    let needs = work.run(|| (change.has_new_cities(), change.new_networks()));
-    let (has_new_cities, networks) = needs.await?;
-    if !has_new_cities && networks.is_empty() {
-        return work.run(|| change.check(&ExternalFacts::default())).await;
-    }
     let project = match project_of(projects, request) {
         Ok(project) => project,
         Err(denial) => return Ok(Err(denial)),
     };
+    let needs = work.run(|| {
+        let requester = Requester::new(&request.user_info);
+        (change.has_new_cities(), change.new_networks(), requester)
+    });
+    let (has_new_cities, networks, requester) = needs.await?;
     let codes;
     let mut facts = ExternalFacts::default();
     if has_new_cities {
@@ -62,7 +62,6 @@ pub(crate) async fn validate_workload(
         facts.cities = Some(AvailableCities::new(&codes));
     }
     if !networks.is_empty() {
-        let requester = work.run(|| Requester::new(&request.user_info)).await?;
         let concurrent = concurrent_reviews(work.body, requester.review_bytes(&networks));
         let template = AccessReview {
             requester: Arc::new(requester),
@@ -83,6 +82,27 @@ pub(crate) async fn validate_workload(
         facts.cities = None;
     }
     work.run(|| change.check(&facts)).await
+}
+
+/// A change after the first part of its validation.
+enum Checked<'a> {
+    /// The change needs no external facts.
+    Done(Result<Warnings, Denial>),
+    /// The change has new cities or new networks.
+    NeedsFacts(Box<WorkloadChange<'a>>),
+}
+
+impl<'a> Checked<'a> {
+    fn new(request: &'a AdmissionRequest<'_>) -> Self {
+        match WorkloadChange::decode(request) {
+            Ok(None) => Self::Done(Ok(Warnings::default())),
+            Err(denial) => Self::Done(Err(denial)),
+            Ok(Some(change)) if change.has_new_cities() || !change.new_networks().is_empty() => {
+                Self::NeedsFacts(Box::new(change))
+            }
+            Ok(Some(change)) => Self::Done(change.check(&ExternalFacts::default())),
+        }
+    }
 }
 
 /// Returns the codes of the cities that the project offers. The codes may be out of date if they have all new cities of

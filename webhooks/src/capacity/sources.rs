@@ -5,13 +5,19 @@ use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::sync::Semaphore;
+
 use super::pool::Pool;
 
-/// The bytes that the requests of one source address hold.
+/// The bytes that the requests of one source address hold, and its places in the queues.
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) small: Pool,
     pub(super) large: Pool,
+    /// One permit: the place of the source address among the requests that wait for the part `decoding`.
+    pub(super) decoding: Arc<Semaphore>,
+    /// One permit: the place of the source address among the requests that wait for a CPU.
+    pub(super) worker: Arc<Semaphore>,
 }
 
 /// The source addresses with requests in flight.
@@ -38,6 +44,8 @@ impl Sources {
             Arc::new(Source {
                 small: Pool::new(self.small_max),
                 large: Pool::new(self.large_max),
+                decoding: Arc::new(Semaphore::new(1)),
+                worker: Arc::new(Semaphore::new(1)),
             })
         };
         Arc::clone(sources.entry(address).or_insert_with(new))

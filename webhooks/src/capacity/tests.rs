@@ -134,6 +134,33 @@ async fn large_bodies_of_all_protocols_use_half_of_the_cpus() {
     assert_eq!(permit.run(MIB, || ()).await, Ok(()));
 }
 
+/// The requests of one source address wait for its only place in the queue.
+#[tokio::test(start_paused = true)]
+async fn requests_of_one_source_address_do_not_fill_the_queue() {
+    let capacity = capacity(Limits::default());
+    let workers = Arc::clone(&capacity.workers);
+    let count = u32::try_from(workers.available_permits()).unwrap();
+    let busy = workers.acquire_many_owned(count).await.unwrap();
+    let turns = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let mut waiting = Vec::new();
+    for address in [1, 1, 1, 2] {
+        let metrics = RequestMetrics::register("p", "Requests", &mut Registry::default());
+        let source = IpAddr::from([10, 0, 0, address]);
+        let mut permit = capacity.admit(Some(source), metrics.in_flight()).unwrap();
+        let turns = Arc::clone(&turns);
+        waiting.push(tokio::spawn(async move {
+            let turn = || turns.lock().unwrap().push(address);
+            permit.run(MIB, turn).await
+        }));
+        tokio::task::yield_now().await;
+    }
+    drop(busy);
+    for turn in waiting {
+        assert_eq!(turn.await.unwrap(), Ok(()));
+    }
+    assert_eq!(turns.lock().unwrap()[..2], [1, 2]);
+}
+
 #[test]
 fn a_dropped_permit_returns_its_capacity() {
     let capacity = capacity(Limits {
