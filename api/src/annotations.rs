@@ -64,7 +64,7 @@ pub const ALL: &[MetadataKey] = &[
         HUB_UID,
         "WorkloadDeployment; project. Namespace; hub",
         "`federator`",
-        "UID of the Namespace `default` of the hub that the object was written to. Another hub proves nothing about the object.",
+        "UID of the Namespace `default` of the hub that the object was written to. A \"not found\" of another hub does not prove that the object is gone.",
     ),
     metadata_key(
         REPLACES_HUBS,

@@ -129,7 +129,7 @@ const MILO_FIELDS: [Field; 3] = [
     field(
         "discovery.projectKubeconfigPath",
         "own cluster",
-        "Kubeconfig for the projects' API servers. For each project, the path of its URL is replaced. Host and credentials stay.",
+        "Kubeconfig for the projects' API servers. For each project, the path of the server's URL in this kubeconfig is replaced by the path of the project's API server. Host and credentials stay.",
     ),
     field(
         "discovery.internalServiceDiscovery",
@@ -148,7 +148,7 @@ const IGNORED_FIELDS: [Field; 7] = [
     field(
         "referencedData",
         "ignored",
-        "Limits of a feature that does not exist here.",
+        "Limits of the referenced data controller, which does not exist here.",
     ),
     field(
         "locationSource",

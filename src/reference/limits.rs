@@ -11,7 +11,7 @@ use crate::args::CommandLine;
 const BOUNDS: [(&str, &str); 15] = [
     (
         "max-body",
-        "Largest body of a request, in bytes. A larger body is answered with 413. The limit is lower if `--max-bytes-in-flight` is less than 16 times this size, or less than 32 times this size if admission is served.",
+        "Largest body of a request, in bytes. A larger body is answered with 413. A body is never larger than 1/16 of `--max-bytes-in-flight`, or 1/32 if admission is served.",
     ),
     (
         "max-bytes-in-flight",
@@ -23,7 +23,7 @@ const BOUNDS: [(&str, &str); 15] = [
     ),
     (
         "request-timeout",
-        "Time for a request whose caller sends no `timeout`, and the maximum for all requests. From the `timeout` of a caller, 250 ms are reserved for the answer. A body that arrives later is answered with 408.",
+        "Time for a request whose caller sends no `timeout`, and the maximum for all requests. From the `timeout` of a caller, 250 ms are reserved for the answer. If the body has not arrived completely within the time, the answer is 408.",
     ),
     (
         "max-connections",
@@ -64,7 +64,7 @@ const BOUNDS: [(&str, &str); 15] = [
     ),
     (
         "drain-timeout",
-        "Time for requests in flight when the process stops, or when their connection is idle or too old.",
+        "Time that requests in flight have to finish when the process stops, or when their connection is closed because it is too old or only waits for its client.",
     ),
 ];
 
@@ -84,7 +84,7 @@ pub(super) fn page() -> Page {
         "Webhook server",
         [
             "The manager and `compute-federation interpreter` have these flags. The defaults rarely need a change.",
-            "A 429 is sent at once, or for a body of more than 32 KiB after waits of at most 1 s in all. It has `Retry-After: 1`. Karmada's \
+            "A request with a body of up to 32 KiB gets a 429 at once. A request with a larger body gets it after at most 1 s of waiting in all. The 429 has `Retry-After: 1`. Karmada's \
              client repeats the request within its deadline. If an object cannot be interpreted, the answer is not an HTTP \
              error. The answer contains the problem, and the log names the object and the field once for each problem.",
         ],
@@ -118,8 +118,8 @@ fn memory() -> Section {
     ];
     let rows = counted.map(|(part, counts)| vec![part.to_owned(), counts.to_owned()]);
     let text = [
-        "The bytes of interpreter and admission are divided as follows. One source address holds at most three quarters of the \
-         first two parts, and leaves room for nearly the largest body of another one.",
+        "The bytes of interpreter and admission are divided as follows. One source address can use at most three quarters of \
+         `small` and of `large`. The rest of `large` is enough for a body of nearly `--max-body` from another source address.",
     ];
     Section::named("Memory", text).table(["part", "what counts"], rows)
 }
@@ -138,7 +138,7 @@ fn connections() -> Section {
              Further requests are reset. Health probes and the metrics server have 64 connections each, and do not use the threads of the webhook server.",
             "A connection holds, besides what counts above: on HTTP/1.1 a read buffer of 12 KiB; on HTTP/2 up to 64 KiB that no \
              handler has read yet; for TLS up to 16 KiB in each direction; and its state. Plan 128 KiB for each of \
-             `--max-connections`, and one and a half times `--max-bytes-in-flight`. For a pod of 128 MiB set, for example, \
+             `--max-connections`, and one and a half times `--max-bytes-in-flight`. Example: for a pod with a memory limit of 128 MiB, set \
              `--max-bytes-in-flight=33554432`, `--max-body=2097152` and `--max-connections=384`.",
         ],
     )

@@ -33,7 +33,7 @@ const CONSTANTS: [(&str, &str, &str); 42] = [
     (
         "webhooks",
         "QUEUE_MAX",
-        "Longest time for which a request with a larger body waits for its turns, in all.",
+        "Longest time for which a request with a larger body waits for memory and for a thread, in all.",
     ),
     (
         "webhooks",
@@ -43,7 +43,7 @@ const CONSTANTS: [(&str, &str, &str); 42] = [
     (
         "webhooks",
         "USER_INFO_MAX",
-        "Bytes of the requester in a request of admission.",
+        "Largest `userInfo` in a request of admission, in bytes.",
     ),
     (
         "interpreters",
@@ -78,7 +78,7 @@ const CONSTANTS: [(&str, &str, &str); 42] = [
     (
         "webhooks",
         "CONCURRENT_REVIEWS",
-        "Concurrent access reviews of one request. The longer the requester, the fewer.",
+        "Concurrent access reviews of one request. If the `userInfo` of the request is large, fewer run at the same time.",
     ),
     (
         "webhooks",
@@ -124,12 +124,12 @@ const CONSTANTS: [(&str, &str, &str); 42] = [
     (
         "certs",
         "PARTS",
-        "Divisor: one source address may have the requests, and the handshakes, divided by this number.",
+        "Divisor: one source address may use the maximum of requests, and of TLS handshakes, divided by this number.",
     ),
     (
         "certs",
         "NEW_PART",
-        "Divisor: connections without a request have the slots divided by this number.",
+        "Divisor: connections without a request may use the connection slots divided by this number.",
     ),
     ("api", "MESSAGE_MAX", "Characters of a condition's message."),
     (
@@ -155,7 +155,7 @@ const CONSTANTS: [(&str, &str, &str); 42] = [
     (
         "controllers",
         "CITIES_NAMED",
-        "Cities without a deployment that a message names.",
+        "Maximum number of cities that a message names, when these cities have no deployment.",
     ),
     ("multicluster", "LISTS", "Concurrent LISTs."),
     ("multicluster", "PAGE", "Objects of one page of a LIST."),
