@@ -4,6 +4,7 @@ mod plan;
 #[cfg(test)]
 mod reconcile_tests;
 pub(crate) mod triggers;
+mod view;
 
 use std::sync::Arc;
 
@@ -23,9 +24,9 @@ use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use plan::{
-    Observed, RolloutStep, instance_name, linking_labels, ordinal, plan, status_after_refusal,
-    template_hash,
+    RolloutStep, instance_name, linking_labels, ordinal, status_after_refusal, template_hash,
 };
+use view::View;
 
 pub(crate) struct DeploymentController {
     pub(crate) cell: Arc<CellCaches>,
@@ -50,15 +51,13 @@ impl Controller for DeploymentController {
         // An Instance that changes between these reads may be in both lists or in none of them. Its event triggers the
         // next reconciliation. A write that is wrong in the meantime is refused: a create because the name exists, a
         // delete because the UID differs.
-        let instances = self.cell.instances.readable(&key.namespace);
-        let undecodable = self.cell.instances.undecodable(&key.namespace);
-        let observed = Observed {
-            deployment: &deployment,
-            instances: &instances,
-            undecodable: &undecodable,
+        let view = View {
+            deployment,
+            instances: self.cell.instances.readable(&key.namespace),
+            undecodable: self.cell.instances.undecodable(&key.namespace),
             now: context.now(),
         };
-        self.execute(context, &observed).await?;
+        self.execute(context, view).await?;
         Ok(Outcome::Settled)
     }
 }
@@ -67,14 +66,17 @@ impl DeploymentController {
     async fn execute(
         &self,
         context: &ReconcileContext,
-        observed: &Observed<'_>,
+        mut view: View,
     ) -> Result<(), ReconcileError> {
-        let deployment = observed.deployment;
-        let mut plan = plan(observed);
-        let namespace = deployment.namespace().unwrap_or_default();
+        let namespace = view.deployment.namespace().unwrap_or_default();
         let cell = &self.cell;
         let deployments = Collection::new(&cell.client, &namespace, Some(&cell.deployments));
         let instances = Collection::new(&cell.client, &namespace, Some(&cell.instances));
+        let mut errors = FirstError::default();
+        let confirmed = view.confirm_deletion(&deployments, &instances).await;
+        let is_confirmed = errors.note(confirmed).is_some();
+        let mut plan = view.plan();
+        let deployment = view.deployment.as_ref();
         let finalizer = finalizers::WORKLOAD_CONTROLLER;
         if plan.add_finalizer {
             self.writer
@@ -87,7 +89,6 @@ impl DeploymentController {
                 )
                 .await?;
         }
-        let mut errors = FirstError::default();
         for instance in &plan.refresh {
             let Some(ordinal) = ordinal(deployment, instance) else {
                 continue;
@@ -99,6 +100,7 @@ impl DeploymentController {
             );
         }
         match plan.steps.first() {
+            _ if !is_confirmed => {}
             Some(RolloutStep::Create(ordinal)) => {
                 errors.note(
                     self.ensure(context, &instances, deployment, None, *ordinal)
@@ -128,7 +130,7 @@ impl DeploymentController {
             errors.note(self.writer.delete(context, &invalid, &instance).await);
         }
         if let Some(refusal) = errors.refusal() {
-            plan.status = status_after_refusal(observed, &refusal);
+            plan.status = status_after_refusal(&view.observed(), &refusal);
         }
         if let Some(status) = &plan.status {
             errors.note(

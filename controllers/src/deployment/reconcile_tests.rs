@@ -1,5 +1,7 @@
 //! Tests of the deployment controller, with an in-memory API server of a cell.
 
+mod stale_cache;
+
 use apiserver::{Fault, Verb, objects};
 
 use super::*;

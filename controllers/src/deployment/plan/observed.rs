@@ -13,7 +13,7 @@ use crate::names;
 use crate::objects::{StringMap, controller_uid, controller_uid_of};
 
 /// Prefix of our template hashes. The Go manager wrote hashes without this prefix. They cannot be recomputed (I-22).
-pub(super) const HASH_PREFIX: &str = "v1-";
+const HASH_PREFIX: &str = "v1-";
 /// Longest error of an object that cannot be decoded that a condition contains, in characters.
 const PROBLEM_MAX: usize = 256;
 

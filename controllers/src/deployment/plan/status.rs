@@ -11,7 +11,7 @@ use api::workload_deployment::{AVAILABLE, REPLICAS_READY};
 use api::{Instance, WorkloadDeployment, WorkloadDeploymentStatus};
 use jiff::Timestamp;
 
-use super::observed::{HASH_PREFIX, Instances, is_drifted, is_ready, template_hash};
+use super::observed::{Instances, is_drifted, is_ready, template_hash};
 use super::pruned::pruned;
 
 /// Returns the status. `refusal` is the error of the API server that refused a step.
@@ -26,10 +26,11 @@ pub(super) fn status(
     let count = |counts: &dyn Fn(&Instance) -> bool| {
         i32::try_from(own.iter().filter(|instance| counts(instance)).count()).unwrap_or(i32::MAX)
     };
-    // After a refresh, the provider still reports the hash of the Go manager until it has observed the Instance again.
+    // After a refresh, the provider still reports the former hash until it has observed the Instance again. The Instance
+    // runs the template, because a refresh changes only the hash. For another template, the Instance is created again,
+    // and its status is empty until the provider reports.
     let is_current = |observed: &str, instance: &Instance| {
-        let is_foreign = !observed.is_empty() && !observed.starts_with(HASH_PREFIX);
-        observed == hash || is_foreign && !is_drifted(deployment, instance)
+        observed == hash || !observed.is_empty() && !is_drifted(deployment, instance)
     };
     let runs_template = |instance: &Instance| {
         let status = instance.status.as_ref();

@@ -247,15 +247,7 @@ fn an_unsupported_management_policy_is_reported_and_does_nothing() {
 #[test]
 fn the_status_counts_what_exists_what_is_ready_and_what_is_current() {
     let two = deployment(2);
-    let mut older = made(&two, "web-1", false);
-    older
-        .status
-        .as_mut()
-        .unwrap()
-        .controller
-        .as_mut()
-        .unwrap()
-        .observed_template_hash = "v1-older".into();
+    let older = made(&changed(&two), "web-1", false);
     let status = |deployment: &WorkloadDeployment, instances: Vec<Instance>| {
         plan(&Observed {
             deployment,

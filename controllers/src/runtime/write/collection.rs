@@ -80,6 +80,25 @@ impl<K: Object> Collection<'_, K> {
         Ok(found.cloned())
     }
 
+    /// Reads a cached object from the API server. A cached object can lack a default of a newer CRD: such a default
+    /// changes no generation, and the watch does not report it. The request is a list of one name, as in
+    /// [`Collection::find`].
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::NotYet`] if the answer does not contain the same object, [`ReconcileError::Api`] for failures.
+    pub(crate) async fn current(&self, cached: &K) -> Result<K> {
+        let name = cached.name_any();
+        let params = ListParams::default().fields(&format!("metadata.name={name}"));
+        let listed = self.api.list(&params).await;
+        let listed = listed
+            .map_err(|error| ReconcileError::api(format!("list {}", K::plural(&())), error))?;
+        let mut objects = listed.items.into_iter();
+        objects
+            .find(|object| object.meta().uid == cached.meta().uid)
+            .ok_or_else(|| behind(cached))
+    }
+
     /// Confirms with the API server that a cached object is not behind: the answer is the same object with the same
     /// spec and the same state of its deletion. Ask before a change that must not follow from an old spec, because it
     /// removes Instances.
@@ -95,10 +114,7 @@ impl<K: Object> Collection<'_, K> {
         };
         match current.as_ref().map(state) == Some(state(cached.meta())) {
             true => Ok(()),
-            false => Err(ReconcileError::NotYet {
-                object: describe(cached),
-                missing: "the watch to report its last change".to_owned(),
-            }),
+            false => Err(behind(cached)),
         }
     }
 
@@ -133,6 +149,14 @@ impl<K: Object> Collection<'_, K> {
     async fn list(&self, params: &ListParams) -> Result<MetadataList<K>> {
         let listed = self.api.list_metadata(params).await;
         listed.map_err(|error| ReconcileError::api(format!("list {}", K::plural(&())), error))
+    }
+}
+
+/// Returns the error of a cached object that the API server does not have in this form.
+fn behind<K: Object>(cached: &K) -> ReconcileError {
+    ReconcileError::NotYet {
+        object: describe(cached),
+        missing: "the watch to report its last change".to_owned(),
     }
 }
 

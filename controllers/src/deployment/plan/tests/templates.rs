@@ -102,6 +102,43 @@ fn a_new_default_replaces_nothing() {
     }
 }
 
+/// I-22: after a new default, the provider reports the former hash until it has observed the refreshed Instance.
+#[test]
+fn a_report_with_the_hash_from_before_a_default_counts_until_the_template_changes() {
+    let mut deployment = deployment(1);
+    let mut instance = made(&deployment, "web-0", true);
+    let with_default = |mut spec: Value| {
+        spec["later"] = json!("default");
+        fixtures::object::<InstanceSpec>(spec)
+    };
+    let template = &mut deployment.spec.template.spec;
+    *template = with_default(json!(template));
+    instance.spec = with_default(json!(instance.spec));
+    let current = |deployment: &WorkloadDeployment, instance: &Instance| {
+        let plan = plan(&Observed {
+            deployment,
+            instances: &shared([instance.clone()]),
+            undecodable: &[],
+            now: now(),
+        });
+        plan.status.unwrap().current_replicas
+    };
+    let mut refreshed = instance.clone();
+    let controller = refreshed.spec.controller.as_mut().unwrap();
+    controller.template_hash = template_hash(&deployment);
+    let changed = changed(&deployment);
+    for instance in [&instance, &refreshed] {
+        assert_eq!(current(&deployment, instance), 1);
+        assert_eq!(current(&changed, instance), 0);
+    }
+    // The Instance was created again from the new template. The provider has not reported it yet.
+    let mut recreated = made(&changed, "web-0", true);
+    for unreported in [Some(InstanceControllerStatus::default()), None] {
+        recreated.status.as_mut().unwrap().controller = unreported;
+        assert_eq!(current(&changed, &recreated), 0);
+    }
+}
+
 /// Returns the JSON pointers of all fields `later`.
 fn later_fields(value: &Value) -> Vec<String> {
     let children: Vec<_> = match value {

@@ -1,0 +1,141 @@
+//! Tests of caches that are behind the API server of the cell.
+
+use super::*;
+
+/// Returns the deployment and its Instances, at rest.
+async fn start_ready(replicas: i32) -> (CellPlanes, DeploymentController) {
+    let (planes, controller) = start().await;
+    change(&planes, |deployment| {
+        deployment["spec"]["scaleSettings"]["minReplicas"] = json!(replicas);
+    });
+    settle().await;
+    for ordinal in 0..replicas {
+        converge(&controller, || object_key("web"), &planes.servers()).await;
+        let name = format!("web-{ordinal}");
+        let ready = |instance: &mut Value| {
+            instance["status"] = json!({"conditions": [objects::condition("Ready", "True")]});
+        };
+        planes.cell.modify::<Instance>(HUB_NAMESPACE, &name, ready);
+        settle().await;
+    }
+    converge(&controller, || object_key("web"), &planes.servers()).await;
+    (planes, controller)
+}
+
+fn change(planes: &CellPlanes, change: impl Fn(&mut Value)) {
+    planes
+        .cell
+        .modify::<WorkloadDeployment>(HUB_NAMESPACE, "web", change);
+}
+
+fn set_image(deployment: &mut Value, image: &str) {
+    deployment["spec"]["template"] = objects::template(image);
+}
+
+fn shrink(deployment: &mut Value) {
+    deployment["spec"]["scaleSettings"]["minReplicas"] = json!(1);
+}
+
+/// Reconciles before the watch can report the last changes. Returns the writes and the error.
+async fn reconcile_stale(
+    planes: &CellPlanes,
+    controller: &DeploymentController,
+) -> (Vec<String>, Option<ReconcileError>) {
+    let context = crate::fixtures::servers::context();
+    let reconciled = controller.reconcile(&context, object_key("web")).await;
+    let writes = take_writes(&planes.servers());
+    settle().await;
+    (writes, reconciled.err())
+}
+
+fn deletions(writes: &[String]) -> usize {
+    let deletions = writes.iter().filter(|write| write.starts_with("delete"));
+    deletions.count()
+}
+
+/// I-22: the template that decides is that of the API server, and not an older one in a cache.
+#[tokio::test(start_paused = true)]
+async fn instances_are_deleted_only_for_the_current_deployment() {
+    let stale: [fn(&mut Value); 2] = [|it| set_image(it, "app:0"), shrink];
+    for stale in stale {
+        let (planes, controller) = start_ready(2).await;
+        let live = json!(deployment(&planes).unwrap());
+        change(&planes, stale);
+        settle().await;
+        // The cell has the former spec again. The cache does not have it yet.
+        change(&planes, |it| it["spec"] = live["spec"].clone());
+        let (writes, error) = reconcile_stale(&planes, &controller).await;
+        assert_eq!(
+            (deletions(&writes), error.is_none()),
+            (0, true),
+            "{writes:?}"
+        );
+        change(&planes, stale);
+        settle().await;
+        // An answer that is not known deletes nothing.
+        planes.cell.fail(Fault::refuse(503).on(&[Verb::List]));
+        let (writes, error) = reconcile_stale(&planes, &controller).await;
+        assert_eq!(
+            (deletions(&writes), error.is_some()),
+            (0, true),
+            "{writes:?}"
+        );
+        planes.cell.heal();
+        let (writes, _) = reconcile_stale(&planes, &controller).await;
+        assert_eq!(writes[0], "delete instances ns-1/web-1");
+    }
+}
+
+/// I-22: every request returns a new default at once. A cache gets it only with the next event or list of the object.
+#[tokio::test(start_paused = true)]
+async fn a_new_default_that_a_cache_lacks_replaces_no_instance() {
+    fn default_instance(instance: &mut Value) {
+        instance["spec"]["later"] = json!("default");
+    }
+    fn default_deployment(deployment: &mut Value) {
+        deployment["spec"]["template"]["spec"]["later"] = json!("default");
+    }
+    for deployment_first in [true, false] {
+        let (planes, controller) = start_ready(3).await;
+        let names = ["web-0", "web-1", "web-2"];
+        let instances =
+            || names.map(|name| planes.cell.get::<Instance>(HUB_NAMESPACE, name).unwrap());
+        let former = instances().map(|instance| instance.uid());
+        let default_instances = || {
+            for name in names {
+                planes
+                    .cell
+                    .modify::<Instance>(HUB_NAMESPACE, name, default_instance);
+            }
+        };
+        // The caches of the other kind do not have the default yet.
+        match deployment_first {
+            true => {
+                change(&planes, default_deployment);
+                settle().await;
+                default_instances();
+            }
+            false => {
+                default_instances();
+                settle().await;
+                change(&planes, default_deployment);
+            }
+        }
+        let (writes, error) = reconcile_stale(&planes, &controller).await;
+        assert_eq!(
+            (deletions(&writes), error.is_none()),
+            (0, true),
+            "{writes:?}"
+        );
+        converge(&controller, || object_key("web"), &planes.servers()).await;
+        let hash = template_hash(&deployment(&planes).unwrap());
+        for (instance, former) in instances().iter().zip(former) {
+            assert_eq!(instance.uid(), former);
+            let controller = instance.spec.controller.as_ref().unwrap();
+            assert_eq!(controller.template_hash, hash);
+        }
+        let reads = planes.cell.count_requests(Verb::List);
+        reconcile_stale(&planes, &controller).await;
+        assert_eq!(planes.cell.count_requests(Verb::List), reads);
+    }
+}
