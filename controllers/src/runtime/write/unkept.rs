@@ -57,7 +57,7 @@ impl From<bool> for Stored {
 pub(super) struct UnkeptWrites(Arc<Mutex<BTreeMap<String, UnkeptWrite>>>);
 
 struct UnkeptWrite {
-    /// Hash of the written body.
+    /// Hash of the written body, without its resource version.
     body: u64,
     /// Hash of the written spec.
     spec: u64,
@@ -94,7 +94,7 @@ impl UnkeptWrites {
         let writes = self.writes();
         let write = object.uid().and_then(|uid| writes.get(&uid));
         match write {
-            Some(write) if write.body == hash_of(body) && write.object == object_hash(object) => {
+            Some(write) if write.body == body_hash(body) && write.object == object_hash(object) => {
                 if write.stored == Stored::WithAdditions {
                     KnownResult::WithAdditions
                 } else if now.duration_since(write.at) < REPEAT_AFTER {
@@ -140,7 +140,7 @@ impl UnkeptWrites {
         let limit = REPEAT_AFTER + REPEAT_AFTER;
         writes.retain(|_, write| now.duration_since(write.at) < limit);
         let write = UnkeptWrite {
-            body: hash_of(body),
+            body: body_hash(body),
             spec: hash_of(body.get("spec").unwrap_or(&Value::Null)),
             object: object_hash(object),
             generation: object.meta().generation,
@@ -171,6 +171,15 @@ fn object_hash(object: &impl ResourceExt) -> u64 {
         metadata.annotations,
         metadata.owner_references,
     ]))
+}
+
+/// Returns a hash of a body. The resource version is a precondition of the write, and nothing that is written.
+fn body_hash(body: &Value) -> u64 {
+    let mut body = body.clone();
+    if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("resourceVersion");
+    }
+    hash_of(&body)
 }
 
 fn hash_of(value: &Value) -> u64 {
