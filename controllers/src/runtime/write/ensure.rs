@@ -87,7 +87,7 @@ impl Writer {
     /// Returns whether the spec of the object is this spec with additions of the API server, for example defaults of a
     /// newer CRD. Only an earlier [`Self::ensure`] can find this: a field that the spec does not have any more looks
     /// the same.
-    pub(crate) fn has_additions_to<K: Object>(
+    pub(crate) fn has_additions_to<K: Object + Serialize>(
         &self,
         context: &ReconcileContext,
         object: &K,

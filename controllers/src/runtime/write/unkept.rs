@@ -87,7 +87,7 @@ impl UnkeptWrites {
     /// Returns whether this body was already written to the object as it is stored now.
     pub(super) fn result(
         &self,
-        object: &impl ResourceExt,
+        object: &(impl ResourceExt + Serialize),
         body: &Value,
         now: Timestamp,
     ) -> KnownResult {
@@ -96,7 +96,10 @@ impl UnkeptWrites {
         match write {
             Some(write) if write.body == body_hash(body) && write.object == object_hash(object) => {
                 if write.stored == Stored::WithAdditions {
-                    KnownResult::WithAdditions
+                    match body.get("spec").is_none_or(|spec| has_all_of(object, spec)) {
+                        true => KnownResult::WithAdditions,
+                        false => KnownResult::Unknown,
+                    }
                 } else if now.duration_since(write.at) < REPEAT_AFTER {
                     KnownResult::Recent
                 } else {
@@ -110,16 +113,20 @@ impl UnkeptWrites {
     /// Returns whether the spec of the object is this written spec with additions of the API server.
     pub(super) fn has_additions_to(
         &self,
-        object: &impl ResourceExt,
+        object: &(impl ResourceExt + Serialize),
         spec: &impl Serialize,
         now: Timestamp,
     ) -> bool {
+        let has_all = |write: &UnkeptWrite| {
+            let spec = json!(spec);
+            write.spec == hash_of(&spec) && has_all_of(object, &spec)
+        };
         let mut writes = self.writes();
         let write = object.uid().and_then(|uid| writes.get_mut(&uid));
         let Some(write) = write.filter(|write| {
             write.stored == Stored::WithAdditions
                 && write.generation == object.meta().generation
-                && write.spec == hash_of(&json!(spec))
+                && has_all(write)
         }) else {
             return false;
         };
@@ -171,6 +178,13 @@ fn object_hash(object: &impl ResourceExt) -> u64 {
         metadata.annotations,
         metadata.owner_references,
     ]))
+}
+
+/// Returns whether an object has everything of this spec. If an older CRD replaces the CRD, the API server prunes a field
+/// when it reads the object, and the generation stays.
+fn has_all_of(object: &impl Serialize, spec: &Value) -> bool {
+    let object = json!(object);
+    contains(object.get("spec").unwrap_or(&Value::Null), spec)
 }
 
 /// Returns a hash of a body. The resource version is a precondition of the write, and nothing that is written.
