@@ -59,6 +59,13 @@ pub(crate) struct Federator {
     pub(crate) publisher: EventPublisher,
 }
 
+/// The state of the hub that a plan was made from.
+struct OnHub<'a> {
+    hub: &'a HubIdentity,
+    namespace: &'a HubNamespace,
+    copy: Option<&'a WorkloadDeployment>,
+}
+
 impl Controller for Federator {
     const NAME: &'static str = "federator";
     type Key = ProjectKey;
@@ -188,8 +195,13 @@ impl Federator {
         }
         let staleness = plan.staleness.clone();
         let awaited = plan.awaited_policy.clone();
+        let on_hub = OnHub {
+            hub: &hub,
+            namespace: hub_namespace,
+            copy: copy.as_deref(),
+        };
         let executed = self
-            .execute(context, project, deployment, hub_namespace, &hub, plan)
+            .execute(context, project, deployment, &on_hub, plan)
             .await;
         // If the status of the project cannot be written, the re-application must still happen.
         let reapplier = Reapplier {
@@ -229,11 +241,14 @@ impl Federator {
         context: &ReconcileContext,
         project: &ProjectCaches,
         mut deployment: &WorkloadDeployment,
-        hub_namespace: &HubNamespace,
-        hub: &HubIdentity,
+        on_hub: &OnHub<'_>,
         plan: Plan,
     ) -> Result<(), ReconcileError> {
-        let name = deployment.name_any();
+        let &OnHub {
+            hub,
+            namespace: hub_namespace,
+            copy,
+        } = on_hub;
         let namespace = deployment.namespace().unwrap_or_default();
         let upstream = Collection::new(&project.client, &namespace, Some(&project.deployments));
         let downstream = Collection::new(
@@ -267,7 +282,6 @@ impl Federator {
             refusal = refusal.or_else(|| refusal_of(&applied));
             errors.note(applied);
         }
-        let copy = self.hub.deployments.get(hub_namespace.as_str(), &name)?;
         let apply = plan.apply_copy.as_ref();
         let may_change_copy =
             match plan.delete_copy || apply.is_some_and(|it| it.needs_confirmation) {
@@ -275,22 +289,17 @@ impl Federator {
                 false => true,
             };
         if let Some(desired) = plan.apply_copy.filter(|_| may_change_copy) {
-            let body = copy_body(deployment, hub_namespace, &desired);
+            let body = copy_body(deployment, hub_namespace, copy, &desired);
             let compare = |it: &WorkloadDeployment| compare_copy(it, deployment);
-            let existing = copy.as_deref();
             let ensured = self
                 .writer
-                .ensure(context, &downstream, existing, &body, &OWN, compare);
+                .ensure(context, &downstream, copy, &body, &OWN, compare);
             let ensured = ensured.await.map(drop);
             refusal = refusal.or_else(|| refusal_of(&ensured));
             errors.note(ensured);
         }
-        if let (true, Some(copy)) = (plan.delete_copy && may_change_copy, &copy) {
-            errors.note(
-                self.writer
-                    .delete(context, &downstream, copy.as_ref())
-                    .await,
-            );
+        if let (true, Some(copy)) = (plan.delete_copy && may_change_copy, copy) {
+            errors.note(self.writer.delete(context, &downstream, copy).await);
         }
         let status = match &refusal {
             Some(refusal) => {

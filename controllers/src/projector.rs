@@ -1,6 +1,7 @@
 //! Projects Instances of the hub into their project as read-only objects (docs/concepts/flow.md). The labels of the hub
 //! namespace identify the project.
 
+mod own_hub;
 mod plan;
 mod projection;
 mod quarantine;
@@ -11,14 +12,14 @@ pub(crate) mod triggers;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::{HubNamespace, Instance, labels};
+use api::{HubNamespace, Instance, WorkloadDeployment, labels};
 use kube::{Resource, ResourceExt};
 use multicluster::Outcome;
 use serde_json::json;
 
 use crate::hub::HubCaches;
 use crate::hub::cells::CellState;
-use crate::hub::identity::{HubIdentity, recorded_hub};
+use crate::hub::identity::HubIdentity;
 use crate::hub::upstream::Upstream;
 use crate::objects::{Namespace, deployment_name, is_terminating, label};
 use crate::projects::{ProjectCaches, SyncedProjects};
@@ -89,7 +90,7 @@ impl Projector {
         if Upstream::of(namespace.meta()).is_ok() {
             return Ok(Outcome::Gone);
         }
-        self.is_sound(context, &namespace, &instance).await?;
+        self.is_sound(context, None, &namespace, &instance).await?;
         Ok(Outcome::Settled)
     }
 
@@ -121,7 +122,9 @@ impl Projector {
                 Some(name) if is_its => project.deployments.get(&upstream.namespace, name)?,
                 _ => None,
             };
-            let wait = self.miss(context, sound, deployment.is_none()).await?;
+            let wait = self
+                .miss(context, &project, sound, deployment.as_deref())
+                .await?;
             rest = rest.into_iter().chain(wait).min();
             if is_its {
                 found = Some((&sound.instance, deployment));
@@ -175,10 +178,14 @@ impl Projector {
         upstream: &Upstream,
         name: &str,
     ) -> Result<Vec<Sound>, ReconcileError> {
+        let project = self.projects.get(&upstream.project).ok();
+        let project = project.as_deref();
         let mut on_hub = Vec::new();
         for namespace in self.hub.namespaces_for.get(&upstream.to_string()) {
             if let Some(instance) = self.hub.instances.get(&namespace.name_any(), name)?
-                && self.is_sound(context, &namespace, &instance).await?
+                && self
+                    .is_sound(context, project, &namespace, &instance)
+                    .await?
             {
                 on_hub.push(Sound {
                     namespace,
@@ -194,6 +201,7 @@ impl Projector {
     async fn is_sound(
         &self,
         context: &ReconcileContext,
+        project: Option<&ProjectCaches>,
         namespace: &Namespace,
         instance: &Instance,
     ) -> Result<bool, ReconcileError> {
@@ -203,7 +211,10 @@ impl Projector {
         }
         match of_hub(namespace.meta(), instance.meta()) {
             Some(verdict) => {
-                self.quarantine.hold(context, instance, &verdict).await?;
+                let own_hub = || self.require_own_hub(project, namespace, instance, None);
+                self.quarantine
+                    .hold(context, instance, &verdict, own_hub)
+                    .await?;
                 Ok(false)
             }
             None => Ok(true),
@@ -215,15 +226,17 @@ impl Projector {
     async fn miss(
         &self,
         context: &ReconcileContext,
+        project: &ProjectCaches,
         sound: &Sound,
-        is_missing: bool,
+        deployment: Option<&WorkloadDeployment>,
     ) -> Result<Option<Duration>, ReconcileError> {
         let Sound {
             namespace,
             instance,
         } = sound;
-        if !is_missing {
-            self.quarantine.release(context, instance).await?;
+        let own_hub = || self.require_own_hub(Some(project), namespace, instance, deployment);
+        if deployment.is_some() {
+            self.quarantine.release(context, instance, own_hub).await?;
             self.quarantine.forget(instance);
             return Ok(None);
         }
@@ -231,11 +244,13 @@ impl Projector {
         let since = self.quarantine.missed(instance, now);
         match without_deployment(namespace.meta(), instance.meta(), since, now) {
             Ok(verdict) => {
-                self.quarantine.hold(context, instance, &verdict).await?;
+                self.quarantine
+                    .hold(context, instance, &verdict, own_hub)
+                    .await?;
                 Ok(None)
             }
             Err(rest) => {
-                self.quarantine.release(context, instance).await?;
+                self.quarantine.release(context, instance, own_hub).await?;
                 Ok(Some(rest))
             }
         }
@@ -275,40 +290,6 @@ impl Projector {
         }
         self.execute(context, project, name, observed, plan).await?;
         Ok(Outcome::Settled)
-    }
-
-    /// Returns the hub in use, if it is the hub that the WorkloadDeployment of the projection has recorded. Another hub
-    /// may have an old Instance of the same name, and proves nothing about the projection.
-    fn own_hub(
-        &self,
-        project: &ProjectCaches,
-        name: &str,
-        observed: &Observed<'_>,
-    ) -> Result<HubIdentity, ReconcileError> {
-        let Observed {
-            upstream,
-            projection,
-            ..
-        } = *observed;
-        let of_projection = projection.and_then(|it| deployment_name(it.meta()));
-        let deployment = match (observed.deployment, of_projection) {
-            (Some(deployment), _) => Some(Arc::clone(deployment)),
-            (None, Some(name)) => project.deployments.get(&upstream.namespace, name)?,
-            (None, None) => None,
-        };
-        let record = deployment.as_ref().and_then(|it| recorded_hub(it.meta()));
-        let hub = self.hub.identity()?;
-        let on_hub = self
-            .hub
-            .namespaces
-            .get("", observed.hub_namespace.as_str())?;
-        match hub.contradiction(record, on_hub.as_deref()) {
-            None => Ok(hub),
-            Some(problem) => Err(ReconcileError::Contradiction {
-                object: format!("Instance {upstream}/{name}"),
-                problem,
-            }),
-        }
     }
 
     /// Confirms with the hub's API server that the Instance is gone. The Instance may exist although the cache does not

@@ -15,9 +15,12 @@ pub(super) fn compare_copy(copy: &WorkloadDeployment, deployment: &WorkloadDeplo
     }
 }
 
+/// Returns the body of an apply. The apply succeeds only on this version of the existing copy. If the cache of the hub
+/// is behind, the copy may carry a newer generation of the project than the cache of the project has.
 pub(super) fn copy_body(
     deployment: &WorkloadDeployment,
     hub_namespace: &HubNamespace,
+    existing: Option<&WorkloadDeployment>,
     desired: &DesiredCopy,
 ) -> Value {
     json!({
@@ -26,6 +29,7 @@ pub(super) fn copy_body(
         "metadata": {
             "name": deployment.name_any(),
             "namespace": hub_namespace.as_str(),
+            "resourceVersion": existing.and_then(ResourceExt::resource_version),
             "labels": desired.labels,
             "annotations": desired.annotations,
         },

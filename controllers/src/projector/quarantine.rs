@@ -112,18 +112,21 @@ pub(crate) struct Quarantine {
 
 impl Quarantine {
     /// Puts an Instance into quarantine. Annotates, logs and reports the Instance once per verdict. If the verdict
-    /// stays the same, does not repeat this, also not after a restart.
+    /// stays the same, does not repeat this, also not after a restart. If `own_hub` does not prove that the hub in use is
+    /// the hub of the Instance, only counts the Instance.
     pub(super) async fn hold(
         &self,
         context: &ReconcileContext,
         instance: &Instance,
         verdict: &Verdict,
+        own_hub: impl FnOnce() -> Result<(), ReconcileError>,
     ) -> Result<(), ReconcileError> {
         let uid = instance.uid().unwrap_or_default();
         let refused = self.quarantined.hold(&uid, verdict);
         if refused || verdict.is_said_by(&instance.metadata) {
             return Ok(());
         }
+        own_hub()?;
         let (namespace, name) = (instance.namespace(), instance.name_any());
         let (reason, message) = (verdict.reason.as_str(), verdict.message.as_str());
         match self
@@ -149,17 +152,20 @@ impl Quarantine {
         }
     }
 
-    /// Removes an Instance from quarantine and removes its annotations.
+    /// Removes an Instance from quarantine. If `own_hub` proves that the hub in use is the hub of the Instance, removes
+    /// its annotations.
     pub(super) async fn release(
         &self,
         context: &ReconcileContext,
         instance: &Instance,
+        own_hub: impl FnOnce() -> Result<(), ReconcileError>,
     ) -> Result<(), ReconcileError> {
         self.quarantined
             .release(&instance.uid().unwrap_or_default());
         if !is_marked(&instance.metadata) {
             return Ok(());
         }
+        own_hub()?;
         match self.annotate(context, instance, &StringMap::new()).await {
             // The removal is retried when the Instance is reconciled again.
             Err(problem) if problem.refusal().is_some() => {

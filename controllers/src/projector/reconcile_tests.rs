@@ -204,6 +204,50 @@ async fn another_hub_changes_no_projection() {
     assert!(conditions[0].is_true());
 }
 
+/// Sets the label of the Instance on the hub that names a namespace of the project. The Instance is in quarantine if this
+/// is another namespace than that of the hub namespace.
+async fn contradict(planes: &FakePlanes, namespace: &str) {
+    planes
+        .hub
+        .modify::<Instance>(HUB_NAMESPACE, NAME, |instance| {
+            instance["metadata"]["labels"][labels::UPSTREAM_NAMESPACE] = json!(namespace);
+        });
+    settle().await;
+}
+
+/// I-12: nothing is written to another hub than the one that the project or the hub namespace has recorded.
+#[tokio::test(start_paused = true)]
+async fn another_hub_gets_and_loses_no_quarantine() {
+    let (planes, projector) = start().await;
+    let is_marked = || {
+        let instance = planes.hub.get::<Instance>(HUB_NAMESPACE, NAME).unwrap();
+        plan::verdict::is_marked(&instance.metadata)
+    };
+    contradict(&planes, "other").await;
+    record(&planes, Some("another")).await;
+    held(&planes, &projector).await;
+    record(&planes, Some(HUB_UID)).await;
+    let of_namespace = |uid: &'static str| {
+        let annotations = json!({api::annotations::HUB_UID: uid});
+        let change = |namespace: &mut Value| namespace["metadata"]["annotations"] = annotations;
+        planes.hub.modify::<Namespace>("", HUB_NAMESPACE, change);
+        settle()
+    };
+    of_namespace("another").await;
+    held(&planes, &projector).await;
+    assert!(!is_marked());
+    of_namespace(HUB_UID).await;
+    converge(&projector, || instance_key(NAME), &planes.servers()).await;
+    assert!(is_marked());
+    contradict(&planes, "").await;
+    record(&planes, Some("another")).await;
+    held(&planes, &projector).await;
+    assert!(is_marked());
+    record(&planes, Some(HUB_UID)).await;
+    converge(&projector, || instance_key(NAME), &planes.servers()).await;
+    assert!(!is_marked() && projection(&planes).is_some());
+}
+
 /// Changes the condition `Ready` on the hub, and returns the condition that the projection then has.
 async fn report(planes: &FakePlanes, projector: &Projector, status: &str) -> api::Condition {
     let mut ready = objects::condition("Ready", status);

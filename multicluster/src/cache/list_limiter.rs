@@ -83,8 +83,13 @@ impl ListLimiter {
     }
 
     /// Records that the API server was restored from a snapshot. The other caches of this API server then list again.
+    /// If another cache has already reported the restore to the cache of this receiver, the others know it, so it is
+    /// not reported again.
     pub(super) fn note_restored(&self, restored: &mut watch::Receiver<()>) {
-        self.restored.send_replace(());
+        self.restored.send_if_modified(|()| {
+            let is_reported = restored.has_changed().unwrap_or_default();
+            !is_reported
+        });
         restored.mark_unchanged();
     }
 

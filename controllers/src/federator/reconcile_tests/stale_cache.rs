@@ -73,6 +73,35 @@ async fn an_older_generation_is_never_written_to_the_hub() {
     assert_eq!(take_writes(&[&planes.hub]), [""; 0]);
 }
 
+/// Neither cache has the generation that the former leader has written.
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_the_cache_does_not_have_yet_is_not_changed() {
+    let (planes, federator) = start_with(at(recorded(NAME), 4, 4), Some(copy_of(3, 3))).await;
+    change(&planes, 7, 9);
+    let current = |copy: &mut Value| {
+        copy["metadata"]["annotations"][annotations::UPSTREAM_GENERATION] = json!("7");
+        copy["spec"]["scaleSettings"]["minReplicas"] = json!(9);
+    };
+    planes
+        .hub
+        .modify::<WorkloadDeployment>(HUB_NAMESPACE, NAME, current);
+    let error = reconcile_stale(&federator).await.expect_err("stale caches");
+    let ReconcileError::Api { source, .. } = &error else {
+        panic!("{error}");
+    };
+    assert!(
+        matches!(&**source, kube::Error::Api(status) if status.is_conflict()),
+        "{error}"
+    );
+    assert_eq!(replicas_on_hub(&planes), 9);
+    take_writes(&[&planes.hub]);
+    reconcile(&federator, project_key(NAME))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(take_writes(&[&planes.hub]), [""; 0]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_restored_project_lowers_the_generation_of_the_copy() {
     let (planes, federator) = start_with(at(recorded(NAME), 5, 9), Some(copy_of(7, 3))).await;

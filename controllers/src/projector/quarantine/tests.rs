@@ -37,7 +37,7 @@ async fn refused_annotations_are_not_retried_until_the_verdict_changes() {
     for _ in 0..3 {
         let verdict = verdict(&instance);
         quarantine
-            .hold(&context(), &instance, &verdict)
+            .hold(&context(), &instance, &verdict, || Ok(()))
             .await
             .unwrap();
     }
@@ -50,11 +50,14 @@ async fn refused_annotations_are_not_retried_until_the_verdict_changes() {
         .insert(api::labels::UPSTREAM_NAMESPACE.into(), "other".into());
     let verdict = verdict(&instance);
     quarantine
-        .hold(&context(), &instance, &verdict)
+        .hold(&context(), &instance, &verdict, || Ok(()))
         .await
         .unwrap();
     assert_eq!(hub.requests(), 2);
-    quarantine.release(&context(), &instance).await.unwrap();
+    quarantine
+        .release(&context(), &instance, || Ok(()))
+        .await
+        .unwrap();
     assert_eq!(hub.requests(), 2, "the hub has no verdict to remove");
     assert!(quarantine.quarantined.states()["web-0-uid"].held.is_none());
 }
@@ -67,7 +70,7 @@ async fn an_existing_verdict_is_counted_and_not_written() {
     let verdict = verdict(&instance);
     instance.metadata.annotations = Some(verdict.annotations(now()));
     quarantine
-        .hold(&context(), &instance, &verdict)
+        .hold(&context(), &instance, &verdict, || Ok(()))
         .await
         .unwrap();
     assert_eq!(hub.requests(), 0);
@@ -82,7 +85,9 @@ async fn annotations_are_retried_when_the_hub_does_not_answer() {
     let instance = instance("ns-1", "web-0");
     let verdict = verdict(&instance);
     for _ in 0..2 {
-        let held = quarantine.hold(&context(), &instance, &verdict).await;
+        let held = quarantine
+            .hold(&context(), &instance, &verdict, || Ok(()))
+            .await;
         assert!(held.is_err());
     }
     assert_eq!(hub.requests(), 2);

@@ -17,7 +17,7 @@ impl Writer {
     ///
     /// If `existing` is `None`, creates the object. This fails if another writer has created the object in the
     /// meantime. Otherwise applies `body`. The apply takes back fields of `body` that another writer took, and does not
-    /// change other fields.
+    /// change other fields. If `body` has a resource version, the apply fails if the object has another one.
     ///
     /// `compare` returns how the API server has stored the object. `own` contains the JSON pointers of the parts that
     /// only this controller may write, such as a mirrored spec. Unless the object is [`Stored::AsWritten`] after the
@@ -87,7 +87,7 @@ impl Writer {
     /// Returns whether the spec of the object is this spec with additions of the API server, for example defaults of a
     /// newer CRD. Only an earlier [`Self::ensure`] can find this: a field that the spec does not have any more looks
     /// the same.
-    pub(crate) fn has_additions_to<K: Object>(
+    pub(crate) fn has_additions_to<K: Object + Serialize>(
         &self,
         context: &ReconcileContext,
         object: &K,

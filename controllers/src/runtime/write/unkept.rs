@@ -19,6 +19,13 @@ use crate::runtime::error::ReconcileError;
 /// the meantime, and no event reports that.
 const REPEAT_AFTER: SignedDuration = SignedDuration::from_hours(1);
 
+/// Objects that nobody writes any more must not stay in memory. An object that is still written comes back once in
+/// [`REPEAT_AFTER`].
+const KEPT: SignedDuration = SignedDuration::from_hours(2);
+/// Shortest time between two searches for records to drop. After a start, a process may record many objects at once, and
+/// must not look through all records for each of them.
+const DROP_EVERY: SignedDuration = SignedDuration::from_mins(1);
+
 /// How an API server has stored an object, compared with the write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
@@ -52,12 +59,31 @@ impl From<bool> for Stored {
     }
 }
 
-/// The objects by UID. Cheap to clone.
+/// The writes of one controller. Cheap to clone.
 #[derive(Clone, Default)]
-pub(super) struct UnkeptWrites(Arc<Mutex<BTreeMap<String, UnkeptWrite>>>);
+pub(super) struct UnkeptWrites(Arc<Mutex<Records>>);
+
+#[derive(Default)]
+struct Records {
+    by_uid: BTreeMap<String, UnkeptWrite>,
+    /// The last search for records to drop.
+    searched_at: Option<Timestamp>,
+}
+
+impl Records {
+    /// Drops records of objects that nobody writes any more.
+    fn drop_old(&mut self, now: Timestamp) {
+        let is_recent = |at: Timestamp| now.duration_since(at) < DROP_EVERY;
+        if !self.searched_at.is_some_and(is_recent) {
+            self.searched_at = Some(now);
+            self.by_uid
+                .retain(|_, write| now.duration_since(write.at) < KEPT);
+        }
+    }
+}
 
 struct UnkeptWrite {
-    /// Hash of the written body.
+    /// Hash of the written body, without its resource version.
     body: u64,
     /// Hash of the written spec.
     spec: u64,
@@ -87,16 +113,19 @@ impl UnkeptWrites {
     /// Returns whether this body was already written to the object as it is stored now.
     pub(super) fn result(
         &self,
-        object: &impl ResourceExt,
+        object: &(impl ResourceExt + Serialize),
         body: &Value,
         now: Timestamp,
     ) -> KnownResult {
-        let writes = self.writes();
-        let write = object.uid().and_then(|uid| writes.get(&uid));
+        let records = self.records();
+        let write = object.uid().and_then(|uid| records.by_uid.get(&uid));
         match write {
-            Some(write) if write.body == hash_of(body) && write.object == object_hash(object) => {
+            Some(write) if write.body == body_hash(body) && write.object == object_hash(object) => {
                 if write.stored == Stored::WithAdditions {
-                    KnownResult::WithAdditions
+                    match body.get("spec").is_none_or(|spec| has_all_of(object, spec)) {
+                        true => KnownResult::WithAdditions,
+                        false => KnownResult::Unknown,
+                    }
                 } else if now.duration_since(write.at) < REPEAT_AFTER {
                     KnownResult::Recent
                 } else {
@@ -110,16 +139,20 @@ impl UnkeptWrites {
     /// Returns whether the spec of the object is this written spec with additions of the API server.
     pub(super) fn has_additions_to(
         &self,
-        object: &impl ResourceExt,
+        object: &(impl ResourceExt + Serialize),
         spec: &impl Serialize,
         now: Timestamp,
     ) -> bool {
-        let mut writes = self.writes();
-        let write = object.uid().and_then(|uid| writes.get_mut(&uid));
+        let has_all = |write: &UnkeptWrite| {
+            let spec = json!(spec);
+            write.spec == hash_of(&spec) && has_all_of(object, &spec)
+        };
+        let mut records = self.records();
+        let write = object.uid().and_then(|uid| records.by_uid.get_mut(&uid));
         let Some(write) = write.filter(|write| {
             write.stored == Stored::WithAdditions
                 && write.generation == object.meta().generation
-                && write.spec == hash_of(&json!(spec))
+                && has_all(write)
         }) else {
             return false;
         };
@@ -135,29 +168,29 @@ impl UnkeptWrites {
         body: &Value,
         now: Timestamp,
     ) {
-        let mut writes = self.writes();
-        // Objects that nobody writes any more must not stay in memory.
-        let limit = REPEAT_AFTER + REPEAT_AFTER;
-        writes.retain(|_, write| now.duration_since(write.at) < limit);
+        let mut records = self.records();
+        records.drop_old(now);
         let write = UnkeptWrite {
-            body: hash_of(body),
+            body: body_hash(body),
             spec: hash_of(body.get("spec").unwrap_or(&Value::Null)),
             object: object_hash(object),
             generation: object.meta().generation,
             stored,
             at: now,
         };
-        writes.insert(object.uid().unwrap_or_default(), write);
+        records
+            .by_uid
+            .insert(object.uid().unwrap_or_default(), write);
     }
 
     /// Records that the API server stored the object as it was written.
     pub(super) fn forget(&self, object: &impl ResourceExt) {
         if let Some(uid) = &object.meta().uid {
-            self.writes().remove(uid);
+            self.records().by_uid.remove(uid);
         }
     }
 
-    fn writes(&self) -> MutexGuard<'_, BTreeMap<String, UnkeptWrite>> {
+    fn records(&self) -> MutexGuard<'_, Records> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -171,6 +204,22 @@ fn object_hash(object: &impl ResourceExt) -> u64 {
         metadata.annotations,
         metadata.owner_references,
     ]))
+}
+
+/// Returns whether an object has everything of this spec. If an older CRD replaces the CRD, the API server prunes a field
+/// when it reads the object, and the generation stays.
+fn has_all_of(object: &impl Serialize, spec: &Value) -> bool {
+    let object = json!(object);
+    contains(object.get("spec").unwrap_or(&Value::Null), spec)
+}
+
+/// Returns a hash of a body. The resource version is a precondition of the write, and nothing that is written.
+fn body_hash(body: &Value) -> u64 {
+    let mut body = body.clone();
+    if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("resourceVersion");
+    }
+    hash_of(&body)
 }
 
 fn hash_of(value: &Value) -> u64 {
@@ -198,5 +247,31 @@ pub(crate) fn stays<K: Object>(
 pub(super) fn does_not_stay<K: Object>(object: &K) -> ReconcileError {
     ReconcileError::DoesNotStay {
         object: describe(object),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{deployment, now};
+
+    /// A process that starts finds many objects that are not stored as they were written.
+    #[test]
+    fn old_records_are_dropped_at_most_once_a_minute() {
+        let unkept = UnkeptWrites::default();
+        let record_at = |name: &str, seconds: i64| {
+            let object = deployment("ns-1", name, "DFW", 1);
+            let at = now() + SignedDuration::from_secs(seconds);
+            unkept.record(&object, Stored::Otherwise, &json!({}), at);
+            let records = unkept.records();
+            let uids: Vec<_> = records.by_uid.keys().cloned().collect();
+            uids.join(" ")
+        };
+        let two_hours = 2 * 60 * 60;
+        assert_eq!(record_at("a", 0), "a-uid");
+        assert_eq!(record_at("b", two_hours - 30), "a-uid b-uid");
+        // The records were looked through 40 s ago.
+        assert_eq!(record_at("c", two_hours + 10), "a-uid b-uid c-uid");
+        assert_eq!(record_at("d", two_hours + 30), "b-uid c-uid d-uid");
     }
 }

@@ -21,7 +21,7 @@ const REPORTED: Duration = Duration::from_secs(5);
 const SHORTEST: Duration = Duration::from_secs(1);
 
 impl<K> Follower<K> {
-    /// Tells the other caches of the API server that it was restored.
+    /// Tells the other caches of the API server that it was restored, unless they know it.
     fn restored(&mut self) -> End {
         self.lists.note_restored(&mut self.restored);
         End::Lost("the API server has lost a change; it was restored from a snapshot")

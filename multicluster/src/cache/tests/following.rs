@@ -33,7 +33,7 @@ fn follow(server: ApiServer) -> Following {
     follow_at(server, ListLimiter::default())
 }
 
-fn follow_at(server: ApiServer, lists: ListLimiter) -> Following {
+pub(super) fn follow_at(server: ApiServer, lists: ListLimiter) -> Following {
     let reflector = Reflector::new("test", &Metrics::default());
     let cache = reflector.cache();
     tokio::spawn(reflector.run(server.client(), lists.clone()));
@@ -44,7 +44,7 @@ fn follow_at(server: ApiServer, lists: ListLimiter) -> Following {
     }
 }
 
-fn config_map(name: &str) -> Value {
+pub(super) fn config_map(name: &str) -> Value {
     let metadata = json!({"namespace": "ns", "name": name, "uid": name});
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
 }

@@ -64,3 +64,27 @@ async fn a_field_that_is_wanted_no_more_is_no_addition_of_the_api_server() {
     let written = bench.ensure(Some(&bench.stored()), &wanted()).await;
     assert_eq!(written.unwrap().spec.replicas, None);
 }
+
+/// The CRD is replaced by an older one. The API server then prunes a field of the stored object when it reads it. The
+/// generation stays.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_loses_a_field_has_no_additions() {
+    let bench = bench();
+    let mut wanted = wanted();
+    wanted.spec.replicas = Some(3);
+    bench.ensure(None, &wanted).await.unwrap();
+    assert!(has_additions(&bench, &wanted.spec));
+    bench
+        .server
+        .modify::<WorkloadDeployment>(HUB_NAMESPACE, NAME, |copy| {
+            copy["spec"].as_object_mut().unwrap().remove("replicas");
+        });
+    bench.server.amend::<WorkloadDeployment>(|copy| {
+        copy["spec"].as_object_mut().unwrap().remove("replicas");
+    });
+    assert!(!has_additions(&bench, &wanted.spec));
+    let written = bench.ensure(Some(&bench.stored()), &wanted).await;
+    let error = written.unwrap_err();
+    let is_reported = matches!(error, ReconcileError::DoesNotStay { .. });
+    assert!(is_reported, "{error}");
+}
