@@ -157,6 +157,49 @@ async fn a_new_default_changes_the_hash_and_keeps_the_instance() {
     assert_eq!(json!(instance().spec)["later"], "default");
 }
 
+/// I-22: a label of another writer is not a change of the template.
+#[tokio::test(start_paused = true)]
+async fn a_new_default_keeps_an_instance_that_others_have_labelled() {
+    let (planes, controller) = start().await;
+    reconcile(&controller, object_key("web"))
+        .await
+        .unwrap()
+        .unwrap();
+    let field_manager = "compute-federation-deployment";
+    let log = planes.cell.log();
+    let mut creations = log.iter().filter(|it| it.verb == Verb::Create);
+    let query = creations.next().unwrap().uri.query().unwrap_or_default();
+    assert!(
+        query.contains(&format!("fieldManager={field_manager}")),
+        "{query}"
+    );
+    converge(&controller, || object_key("web"), &planes.servers()).await;
+    let instance = || planes.cell.get::<Instance>(HUB_NAMESPACE, "web-0").unwrap();
+    let former = instance();
+    planes
+        .cell
+        .modify::<Instance>(HUB_NAMESPACE, "web-0", |instance| {
+            instance["spec"]["later"] = json!("default");
+            instance["metadata"]["labels"]["rack"] = json!("r7");
+            instance["metadata"]["annotations"]["provider.example/vm"] = json!("vm-1");
+            instance["metadata"]["managedFields"] = json!([{
+                "manager": field_manager, "operation": "Update", "fieldsType": "FieldsV1",
+                "fieldsV1": {"f:metadata": {"f:labels": {}}},
+            }]);
+        });
+    planes
+        .cell
+        .modify::<WorkloadDeployment>(HUB_NAMESPACE, "web", |deployment| {
+            deployment["spec"]["template"]["spec"]["later"] = json!("default");
+        });
+    settle().await;
+    let writes = converge(&controller, || object_key("web"), &planes.servers()).await;
+    assert_eq!(instance().metadata.uid, former.metadata.uid, "{writes:?}");
+    assert_eq!(instance().labels()["rack"], "r7");
+    let hash = instance().spec.controller.unwrap().template_hash;
+    assert_eq!(hash, template_hash(&deployment(&planes).unwrap()));
+}
+
 /// Returns an Instance that cannot be decoded.
 fn undecodable(name: &str, controller_uid: &str) -> Value {
     json!({

@@ -13,8 +13,8 @@ use super::plan::{Observed, Plan, RolloutStep, plan};
 use crate::runtime::ReconcileError;
 use crate::runtime::write::Collection;
 
-/// The WorkloadDeployment and the Instances of its namespace. They are the objects of the caches, except those that were
-/// read from the API server.
+/// The WorkloadDeployment and the Instances of its namespace. They are the objects of the caches, except those that
+/// were read from the API server.
 pub(super) struct View {
     pub(super) deployment: Arc<WorkloadDeployment>,
     pub(super) instances: Vec<Arc<Instance>>,

@@ -112,8 +112,8 @@ pub(crate) struct Quarantine {
 
 impl Quarantine {
     /// Puts an Instance into quarantine. Annotates, logs and reports the Instance once per verdict. If the verdict
-    /// stays the same, does not repeat this, also not after a restart. If `own_hub` does not prove that the hub in use is
-    /// the hub of the Instance, only counts the Instance.
+    /// stays the same, does not repeat this, also not after a restart. If `own_hub` does not prove that the hub in use
+    /// is the hub of the Instance, only counts the Instance.
     pub(super) async fn hold(
         &self,
         context: &ReconcileContext,

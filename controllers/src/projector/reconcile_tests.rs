@@ -204,8 +204,8 @@ async fn another_hub_changes_no_projection() {
     assert!(conditions[0].is_true());
 }
 
-/// Sets the label of the Instance on the hub that names a namespace of the project. The Instance is in quarantine if this
-/// is another namespace than that of the hub namespace.
+/// Sets the label of the Instance on the hub that names a namespace of the project. The Instance is in quarantine if
+/// this is another namespace than that of the hub namespace.
 async fn contradict(planes: &FakePlanes, namespace: &str) {
     planes
         .hub

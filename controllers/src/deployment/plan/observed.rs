@@ -10,10 +10,12 @@ use kube::ResourceExt;
 use kube::core::error_boundary::InvalidObject;
 
 use crate::names;
-use crate::objects::{StringMap, controller_uid, controller_uid_of};
+use crate::objects::{StringMap, controller_uid, controller_uid_of, covers};
 
 /// Prefix of our template hashes. The Go manager wrote hashes without this prefix. They cannot be recomputed (I-22).
 const HASH_PREFIX: &str = "v1-";
+/// The field manager of the deployment controller.
+pub(super) const FIELD_MANAGER: &str = "compute-federation-deployment";
 /// Longest error of an object that cannot be decoded that a condition contains, in characters.
 const PROBLEM_MAX: usize = 256;
 
@@ -168,8 +170,8 @@ fn has_another_spec(deployment: &WorkloadDeployment, instance: &Instance) -> boo
     without_controller(&instance.spec) != without_controller(&deployment.spec.template.spec)
 }
 
-/// Returns whether the Instance has labels or annotations that the template does not have, or the reverse. The labels
-/// that link an Instance to its WorkloadDeployment do not count.
+/// Returns whether the Instance has other labels or annotations than the template. Those of other writers do not count,
+/// nor the labels that link an Instance to its WorkloadDeployment.
 fn has_other_metadata(deployment: &WorkloadDeployment, instance: &Instance) -> bool {
     let template = deployment.spec.template.metadata.as_ref();
     let none = StringMap::new();
@@ -180,6 +182,34 @@ fn has_other_metadata(deployment: &WorkloadDeployment, instance: &Instance) -> b
         labels.retain(|key, _| !linking.contains_key(key));
         labels
     };
-    instance.annotations() != annotations
-        || without_linking(instance.labels()) != without_linking(labels)
+    let differ = |part, existing: &StringMap, wanted: &StringMap| {
+        let mut keys = existing.keys();
+        !covers(existing, wanted)
+            || keys.any(|key| !wanted.contains_key(key) && is_own(instance, part, key))
+    };
+    differ("f:annotations", instance.annotations(), annotations)
+        || differ(
+            "f:labels",
+            &without_linking(instance.labels()),
+            &without_linking(labels),
+        )
+}
+
+/// Returns whether the deployment controller has written this label or annotation. Without an entry of the controller
+/// in `managedFields`, every key counts as written by it. Objects of caches have no such entries, so for them a
+/// difference is only a suspicion: before an Instance is deleted, it is read from the API server.
+fn is_own(instance: &Instance, part: &str, key: &str) -> bool {
+    let entries = instance.managed_fields().iter();
+    let mut own = entries
+        .filter(|entry| entry.manager.as_deref() == Some(FIELD_MANAGER))
+        .filter(|entry| entry.subresource.is_none())
+        .peekable();
+    let field = format!("f:{key}");
+    own.peek().is_none()
+        || own.any(|entry| {
+            let fields = entry.fields_v1.as_ref();
+            let metadata = fields.and_then(|fields| fields.0.get("f:metadata"));
+            let keys = metadata.and_then(|metadata| metadata.get(part));
+            keys.is_some_and(|keys| keys.get(&field).is_some())
+        })
 }

@@ -26,9 +26,9 @@ pub(super) fn status(
     let count = |counts: &dyn Fn(&Instance) -> bool| {
         i32::try_from(own.iter().filter(|instance| counts(instance)).count()).unwrap_or(i32::MAX)
     };
-    // After a refresh, the provider still reports the former hash until it has observed the Instance again. The Instance
-    // runs the template, because a refresh changes only the hash. For another template, the Instance is created again,
-    // and its status is empty until the provider reports.
+    // After a refresh, the provider still reports the former hash until it has observed the Instance again. The
+    // Instance runs the template, because a refresh changes only the hash. For another template, the Instance is
+    // created again, and its status is empty until the provider reports.
     let is_current = |observed: &str, instance: &Instance| {
         observed == hash || !observed.is_empty() && !is_drifted(deployment, instance)
     };

@@ -22,8 +22,8 @@ const REPEAT_AFTER: SignedDuration = SignedDuration::from_hours(1);
 /// Objects that nobody writes any more must not stay in memory. An object that is still written comes back once in
 /// [`REPEAT_AFTER`].
 const KEPT: SignedDuration = SignedDuration::from_hours(2);
-/// Shortest time between two searches for records to drop. After a start, a process may record many objects at once, and
-/// must not look through all records for each of them.
+/// Shortest time between two searches for records to drop. After a start, a process may record many objects at once,
+/// and must not look through all records for each of them.
 const DROP_EVERY: SignedDuration = SignedDuration::from_mins(1);
 
 /// How an API server has stored an object, compared with the write.
@@ -206,8 +206,8 @@ fn object_hash(object: &impl ResourceExt) -> u64 {
     ]))
 }
 
-/// Returns whether an object has everything of this spec. If an older CRD replaces the CRD, the API server prunes a field
-/// when it reads the object, and the generation stays.
+/// Returns whether an object has everything of this spec. If an older CRD replaces the CRD, the API server prunes a
+/// field when it reads the object, and the generation stays.
 fn has_all_of(object: &impl Serialize, spec: &Value) -> bool {
     let object = json!(object);
     contains(object.get("spec").unwrap_or(&Value::Null), spec)

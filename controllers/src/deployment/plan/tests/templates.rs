@@ -6,6 +6,7 @@ use apiserver::objects;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::deployment::plan::observed::FIELD_MANAGER;
 
 /// A changed hash replaces the machines of customers. These hashes were recorded before templates kept unknown fields.
 #[test]
@@ -99,6 +100,59 @@ fn a_new_default_replaces_nothing() {
         let mut other = deployment.clone();
         other.spec.template = fixtures::object(template.clone());
         assert_eq!(rollout(&other, &instance), (replaced(), 0), "{template}");
+    }
+}
+
+/// I-22: only labels and annotations that the controller has written can have left the template.
+#[test]
+fn a_new_default_replaces_nothing_that_others_have_labelled() {
+    let mut deployment = deployment(1);
+    deployment.spec.template.metadata = Some(fixtures::object(
+        json!({"labels": {"tier": "web"}, "annotations": {"a": "own"}}),
+    ));
+    let mut value = json!(made(&deployment, "web-0", true));
+    let metadata = &mut value["metadata"];
+    metadata["labels"]["tier"] = json!("web");
+    metadata["labels"]["rack"] = json!("r7");
+    metadata["annotations"] = json!({"a": "own", "provider.example/vm": "vm-1"});
+    let unknown: Instance = fixtures::object(value.clone());
+    value["metadata"]["managedFields"] = json!([
+        {
+            "manager": "provider", "operation": "Update", "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:metadata": {
+                "f:labels": {"f:rack": {}}, "f:annotations": {"f:provider.example/vm": {}},
+            }},
+        },
+        {
+            "manager": FIELD_MANAGER, "operation": "Update", "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:metadata": {"f:labels": {"f:tier": {}}, "f:annotations": {"f:a": {}}}},
+        },
+    ]);
+    let instance: Instance = fixtures::object(value);
+    // A new default has changed the hash.
+    let mut defaulted = [unknown, instance];
+    for instance in &mut defaulted {
+        instance.spec.controller.as_mut().unwrap().template_hash = "v1-former".into();
+    }
+    let [unknown, instance] = defaulted;
+    assert_eq!(rollout(&deployment, &instance), (vec![], 1));
+    let replaced = || (vec!["replace web-0".to_owned()], 0);
+    // A cache does not have the writers.
+    assert_eq!(rollout(&deployment, &unknown), replaced());
+    let changes: [fn(&mut Value); 6] = [
+        |metadata| metadata["labels"] = json!({}),
+        |metadata| metadata["annotations"] = json!({}),
+        |metadata| metadata["labels"]["tier"] = json!("db"),
+        |metadata| metadata["labels"]["rack"] = json!("r8"),
+        |metadata| metadata["labels"]["more"] = json!("x"),
+        |metadata| metadata["annotations"]["a"] = json!("changed"),
+    ];
+    for change in changes {
+        let mut template = json!(deployment.spec.template);
+        change(&mut template["metadata"]);
+        let mut other = deployment.clone();
+        other.spec.template = fixtures::object(template.clone());
+        assert_eq!(rollout(&other, &instance), replaced(), "{template}");
     }
 }
 
