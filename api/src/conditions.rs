@@ -496,7 +496,7 @@ pub const WRITTEN: &[WrittenCondition] = &[
         False,
         copied_to_hub::HELD_BY_ANOTHER_OWNER,
         (
-            "The hub's Instance of this name has another controller.",
+            "The hub has an Instance of this name, and the controller owner reference of that Instance names another object.",
             "Wait until the hub's garbage collector has deleted it. If it stays, find out which program created it, and delete it if nothing needs it.",
         ),
     ),

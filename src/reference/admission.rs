@@ -21,7 +21,7 @@ pub(super) fn page() -> Page {
         Section::named(
             "What a decision rests on",
             [
-                "- *Project*: Milo names the request's project in the requester's claims: `iam.miloapis.com/parent-type` must be \
+                "- *Project*: Milo names the request's project in `userInfo.extra` of the requester: `iam.miloapis.com/parent-type` must be \
                  `Project`, and `iam.miloapis.com/parent-name` is the name of the project. With `mode: single`, the project is the own \
                  cluster. A request that names no project is forbidden. A request for an unknown project gets a 503: Milo has \
                  just admitted the request, so the project exists.\n\
@@ -61,9 +61,9 @@ pub(super) fn page() -> Page {
                  CEL rules of these kinds cost more than an API server allows.\n\
                  - The webhook alone has the rules that the Go manager does not have. Workloads that the Go manager accepted stay \
                  valid for the API server.\n\
-                 - An API server accepts an update if the values that a broken rule reads stay the same. It compares `placements` and \
-                 `networkInterfaces` as a whole, and the template for the rules of SSH keys and boot disk: a change of one placement \
-                 needs all placements without errors.\n\
+                 - An API server accepts an update if the values that a broken rule reads stay the same. It compares the whole list \
+                 `placements`, and the whole list `networkInterfaces`. So after a change of one placement, all placements must be \
+                 without errors. For the rules of SSH keys and boot disk it compares the whole template.\n\
                  - WorkloadDeployments and Instances have none of these rules: controllers and Karmada write them.",
             ],
         ),
