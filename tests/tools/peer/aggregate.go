@@ -31,6 +31,7 @@ type cell struct {
 	generation *int64 // of the template
 	others     map[string]json.RawMessage
 	spoke      bool // now or before
+	unnamed    bool // a status of a former version, without the name of its cell
 }
 
 // now returns whether the cell currently reports.
@@ -44,6 +45,7 @@ type written struct {
 	Conditions []condition `json:"conditions,omitempty"`
 	counters
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
+	ReportingCell      string `json:"reportingCell,omitempty"`
 }
 
 // aggregate merges the reports of the cells. Without items, or without a change of the status, it returns no patch.
@@ -119,6 +121,11 @@ func knownCells(items []workv1alpha2.AggregatedStatusItem, former *report) []*ce
 		if report := known.report; report != nil {
 			known.counters, known.generation, known.spoke = report.counters, report.ResourceTemplateGeneration, true
 			known.conditions = withoutOwn(report.Conditions)
+		} else if former != nil && former.ReportingCell == known.name {
+			known.counters, known.conditions, known.spoke = former.counters, withoutOwn(former.Conditions), true
+			if len(cells) == 1 {
+				known.others = former.others()
+			}
 		} else if memory := remembered[known.name]; memory != nil {
 			known.counters, known.generation, known.spoke = memory.counters, memory.ResourceTemplateGeneration, true
 			known.conditions = memory.Conditions
@@ -126,9 +133,9 @@ func knownCells(items []workv1alpha2.AggregatedStatusItem, former *report) []*ce
 	}
 	// The hub has no entries in status.cells until two cells are known. Until then, the former status is used instead.
 	first := cells[0]
-	if !reporting && former != nil && len(former.Cells) == 0 {
+	if !reporting && former != nil && len(former.Cells) == 0 && former.ReportingCell == "" {
 		if conditions := withoutOwn(former.Conditions); former.counters != (counters{}) || len(conditions) > 0 {
-			first.counters, first.conditions, first.spoke = former.counters, conditions, true
+			first.counters, first.conditions, first.spoke, first.unnamed = former.counters, conditions, true, true
 			first.report, first.others = nil, former.others()
 		}
 	}
@@ -177,7 +184,7 @@ func (d *deployment) join(cells []*cell, former *report) *written {
 		}
 	}
 	for _, known := range cells {
-		if !known.spoke || len(cells) == 1 && known.now() {
+		if !known.spoke || len(cells) == 1 {
 			continue
 		}
 		entry := memory{
@@ -204,6 +211,9 @@ func (d *deployment) join(cells []*cell, former *report) *written {
 	}
 	status.ObservedGeneration = translate(carried, current, former.ObservedGeneration)
 	if len(cells) == 1 {
+		if cells[0].spoke && !cells[0].unnamed {
+			status.ReportingCell = cells[0].name
+		}
 		status.Conditions = slices.Clone(cells[0].conditions)
 	} else {
 		status.Conditions = joinConditions(cells, former.Conditions)
@@ -371,7 +381,8 @@ func silence(cells []*cell, former []condition) *condition {
 
 // says returns whether the former status equals this status.
 func (w *written) says(former *report) bool {
-	return former != nil && former.counters == w.counters && equal(former.ObservedGeneration, w.ObservedGeneration) &&
+	return former != nil && former.counters == w.counters && former.ReportingCell == w.ReportingCell &&
+		equal(former.ObservedGeneration, w.ObservedGeneration) &&
 		former.Generation == nil && former.ResourceTemplateGeneration == nil && former.AssignedReplicas == nil &&
 		former.AssignedMinReplicas == nil && slices.EqualFunc(former.Conditions, w.Conditions, equalConditions) &&
 		slices.EqualFunc(former.Cells, w.Cells, func(one, other memory) bool {

@@ -54,6 +54,7 @@ type report struct {
 	Conditions                 []condition `json:"conditions"`
 	Generation                 *int64      `json:"generation"`
 	ObservedGeneration         *int64      `json:"observedGeneration"`
+	ReportingCell              string      `json:"reportingCell"`
 	ResourceTemplateGeneration *int64      `json:"resourceTemplateGeneration"`
 	raw                        json.RawMessage
 }
@@ -61,7 +62,7 @@ type report struct {
 // ownFields are the fields of a report. If there is a single cell, the other fields of its status are copied.
 var ownFields = []string{
 	"assignedMinReplicas", "assignedReplicas", "cells", "conditions", "currentReplicas", "desiredReplicas", "generation",
-	"observedGeneration", "readyReplicas", "replicas", "resourceTemplateGeneration",
+	"observedGeneration", "readyReplicas", "replicas", "reportingCell", "resourceTemplateGeneration",
 }
 
 // parseReport returns nil if the status is empty, or if the CRD would reject the status.
