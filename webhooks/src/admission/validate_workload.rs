@@ -48,8 +48,9 @@ pub(crate) async fn validate_workload(
         Err(denial) => return Ok(Err(denial)),
     };
     let needs = work.run(|| {
-        let requester = Requester::new(&request.user_info);
-        (change.has_new_cities(), change.new_networks(), requester)
+        let networks = change.new_networks();
+        let requester = (!networks.is_empty()).then(|| Requester::new(&request.user_info));
+        (change.has_new_cities(), networks, requester)
     });
     let (has_new_cities, networks, requester) = needs.await?;
     let codes;
@@ -61,7 +62,7 @@ pub(crate) async fn validate_workload(
         };
         facts.cities = Some(AvailableCities::new(&codes));
     }
-    if !networks.is_empty() {
+    if let Some(requester) = requester {
         let concurrent = concurrent_reviews(work.body, requester.review_bytes(&networks));
         let template = AccessReview {
             requester: Arc::new(requester),
