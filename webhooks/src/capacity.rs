@@ -37,8 +37,9 @@ use crate::overload::Overloaded;
 use pool::Pool;
 use sources::{Source, Sources};
 
-/// Largest body that counts as small, in bytes. A small body is interpreted where it was read, because this takes less
-/// than 1 ms of CPU. A larger body is interpreted on other threads than those that serve connections.
+/// Largest body that counts as small, in bytes. A small body is interpreted where it was read. The worst known body of
+/// this size takes 3 ms of CPU, usual ones take some 10 us. A larger body is interpreted on other threads than those
+/// that serve connections.
 pub(crate) const SMALL_BODY: usize = 32 << 10;
 
 /// Bytes that one request holds besides its body, its decoded form and its answer: the state of its stream and of its
