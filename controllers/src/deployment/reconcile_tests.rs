@@ -126,17 +126,13 @@ async fn an_instance_has_the_fields_of_the_template_that_the_types_do_not_know()
     assert_eq!(instance.labels()["tier"], "web");
 }
 
-/// I-22: the API server adds the default of a newer CRD to the objects that it stores.
-#[tokio::test(start_paused = true)]
-async fn a_new_default_changes_the_hash_and_keeps_the_instance() {
-    let (planes, controller) = start().await;
-    converge(&controller, || object_key("web"), &planes.servers()).await;
-    let instance = || planes.cell.get::<Instance>(HUB_NAMESPACE, "web-0").unwrap();
-    let former = instance();
+/// Adds a default of a newer CRD to the template and to the Instance. `change` makes other changes of the Instance.
+async fn add_default(planes: &CellPlanes, change: impl Fn(&mut Value)) {
     planes
         .cell
         .modify::<Instance>(HUB_NAMESPACE, "web-0", |instance| {
             instance["spec"]["later"] = json!("default");
+            change(instance);
         });
     planes
         .cell
@@ -144,6 +140,16 @@ async fn a_new_default_changes_the_hash_and_keeps_the_instance() {
             deployment["spec"]["template"]["spec"]["later"] = json!("default");
         });
     settle().await;
+}
+
+/// I-22: the API server adds the default of a newer CRD to the objects that it stores.
+#[tokio::test(start_paused = true)]
+async fn a_new_default_changes_the_hash_and_keeps_the_instance() {
+    let (planes, controller) = start().await;
+    converge(&controller, || object_key("web"), &planes.servers()).await;
+    let instance = || planes.cell.get::<Instance>(HUB_NAMESPACE, "web-0").unwrap();
+    let former = instance();
+    add_default(&planes, |_| ()).await;
     let writes = converge(&controller, || object_key("web"), &planes.servers()).await;
     assert!(
         !writes.iter().any(|it| it.starts_with("delete")),
@@ -176,23 +182,15 @@ async fn a_new_default_keeps_an_instance_that_others_have_labelled() {
     converge(&controller, || object_key("web"), &planes.servers()).await;
     let instance = || planes.cell.get::<Instance>(HUB_NAMESPACE, "web-0").unwrap();
     let former = instance();
-    planes
-        .cell
-        .modify::<Instance>(HUB_NAMESPACE, "web-0", |instance| {
-            instance["spec"]["later"] = json!("default");
-            instance["metadata"]["labels"]["rack"] = json!("r7");
-            instance["metadata"]["annotations"]["provider.example/vm"] = json!("vm-1");
-            instance["metadata"]["managedFields"] = json!([{
-                "manager": field_manager, "operation": "Update", "fieldsType": "FieldsV1",
-                "fieldsV1": {"f:metadata": {"f:labels": {}}},
-            }]);
-        });
-    planes
-        .cell
-        .modify::<WorkloadDeployment>(HUB_NAMESPACE, "web", |deployment| {
-            deployment["spec"]["template"]["spec"]["later"] = json!("default");
-        });
-    settle().await;
+    add_default(&planes, |instance| {
+        instance["metadata"]["labels"]["rack"] = json!("r7");
+        instance["metadata"]["annotations"]["provider.example/vm"] = json!("vm-1");
+        instance["metadata"]["managedFields"] = json!([{
+            "manager": field_manager, "operation": "Update", "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:metadata": {"f:labels": {}}},
+        }]);
+    })
+    .await;
     let writes = converge(&controller, || object_key("web"), &planes.servers()).await;
     assert_eq!(instance().metadata.uid, former.metadata.uid, "{writes:?}");
     assert_eq!(instance().labels()["rack"], "r7");
