@@ -72,8 +72,7 @@ impl<K: Object> Collection<'_, K> {
     ///
     /// [`ReconcileError::NotYet`] if the object is not found but the answer is not a complete list.
     pub(crate) async fn find(&self, name: &str) -> Result<Option<ObjectMeta>> {
-        let params = ListParams::default().fields(&format!("metadata.name={name}"));
-        let listed = self.list(&params).await?;
+        let listed = self.list(&named(name)).await?;
         let mut objects = listed.items.iter().map(|object| &object.metadata);
         let found = objects.find(|object| object.name.as_deref() == Some(name));
         known(found.is_some(), &listed)?;
@@ -88,9 +87,7 @@ impl<K: Object> Collection<'_, K> {
     ///
     /// [`ReconcileError::NotYet`] if the answer does not contain the same object, [`ReconcileError::Api`] for failures.
     pub(crate) async fn current(&self, cached: &K) -> Result<K> {
-        let name = cached.name_any();
-        let params = ListParams::default().fields(&format!("metadata.name={name}"));
-        let listed = self.api.list(&params).await;
+        let listed = self.api.list(&named(&cached.name_any())).await;
         let listed = listed
             .map_err(|error| ReconcileError::api(format!("list {}", K::plural(&())), error))?;
         let mut objects = listed.items.into_iter();
@@ -150,6 +147,11 @@ impl<K: Object> Collection<'_, K> {
         let listed = self.api.list_metadata(params).await;
         listed.map_err(|error| ReconcileError::api(format!("list {}", K::plural(&())), error))
     }
+}
+
+/// Selects the object with this name.
+fn named(name: &str) -> ListParams {
+    ListParams::default().fields(&format!("metadata.name={name}"))
 }
 
 /// Returns the error of a cached object that the API server does not have in this form.
