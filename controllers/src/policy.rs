@@ -22,6 +22,7 @@ use crate::hub::upstream::{self, Upstream};
 use crate::objects::{Namespace, describe, is_terminating, label};
 use crate::projects::{ProjectCaches, SyncedProjects};
 use crate::runtime::error::FirstError;
+use crate::runtime::hub_proof::require_no_contradiction;
 use crate::runtime::keys::HubKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
@@ -167,13 +168,7 @@ impl PolicyController {
         let problem = hub
             .contradiction(record, Some(namespace))
             .or_else(|| project?.hub_contradiction(&hub));
-        match problem {
-            None => Ok(()),
-            Some(problem) => Err(ReconcileError::Contradiction {
-                object: describe(namespace),
-                problem,
-            }),
-        }
+        require_no_contradiction(problem, || describe(namespace))
     }
 
     fn policies<'c>(&'c self, namespace: &HubNamespace) -> Collection<'c, PropagationPolicy> {

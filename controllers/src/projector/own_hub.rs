@@ -12,6 +12,7 @@ use crate::hub::identity::{HubIdentity, recorded_hub};
 use crate::objects::{Namespace, deployment_name, describe};
 use crate::projects::ProjectCaches;
 use crate::runtime::ReconcileError;
+use crate::runtime::hub_proof::require_no_contradiction;
 
 impl Projector {
     /// Returns the hub in use, if it is the hub that the WorkloadDeployment of the projection has recorded. Another hub
@@ -39,13 +40,9 @@ impl Projector {
             .hub
             .namespaces
             .get("", observed.hub_namespace.as_str())?;
-        match hub.contradiction(record, on_hub.as_deref()) {
-            None => Ok(hub),
-            Some(problem) => Err(ReconcileError::Contradiction {
-                object: format!("Instance {upstream}/{name}"),
-                problem,
-            }),
-        }
+        let problem = hub.contradiction(record, on_hub.as_deref());
+        require_no_contradiction(problem, || format!("Instance {upstream}/{name}"))?;
+        Ok(hub)
     }
 
     /// Checks that the hub in use is the hub of an Instance. Without a WorkloadDeployment, no WorkloadDeployment of the
@@ -68,12 +65,6 @@ impl Projector {
             project.hub_contradiction(&hub)
         };
         let problem = hub.contradiction(record, Some(namespace));
-        match problem.or_else(of_project) {
-            None => Ok(()),
-            Some(problem) => Err(ReconcileError::Contradiction {
-                object: describe(instance),
-                problem,
-            }),
-        }
+        require_no_contradiction(problem.or_else(of_project), || describe(instance))
     }
 }

@@ -10,6 +10,24 @@ use crate::hub::HubCaches;
 use crate::hub::identity::{HubIdentity, recorded_hub};
 use crate::objects::{Namespace, describe};
 
+/// Returns the error of an object that another hub contradicts, if there is a problem.
+///
+/// # Errors
+///
+/// [`ReconcileError::Contradiction`] with the problem.
+pub(crate) fn require_no_contradiction(
+    problem: Option<String>,
+    object: impl FnOnce() -> String,
+) -> Result<(), ReconcileError> {
+    match problem {
+        None => Ok(()),
+        Some(problem) => Err(ReconcileError::Contradiction {
+            object: object(),
+            problem,
+        }),
+    }
+}
+
 /// Checks that a hub is the hub that an object has recorded, or replaces it. Without a record, nothing is known.
 ///
 /// # Errors
@@ -25,13 +43,8 @@ pub(crate) async fn require_recorded_hub(
     let namespaces = Collection::<Namespace>::of_plane(hub, None);
     let default = namespaces.read(DEFAULT_NAMESPACE).await?;
     let identity = HubIdentity::of(default.as_ref().map(Resource::meta));
-    match identity.contradiction(Some(record), None) {
-        None => Ok(()),
-        Some(problem) => Err(ReconcileError::Contradiction {
-            object: describe(object),
-            problem,
-        }),
-    }
+    let problem = identity.contradiction(Some(record), None);
+    require_no_contradiction(problem, || describe(object))
 }
 
 /// Reads an object from the hub's API server. Returns `None` only if the answer proves that the object is absent, and
