@@ -13,8 +13,8 @@
 //!
 //! One source address holds at most three quarters of each of the first two parts. It also leaves room for the largest
 //! body of another source address, as far as the part `large` has room for two such bodies. Large bodies wait for
-//! `decoding` and for a CPU. Only one request of a source address waits for each of them at a time, so that the
-//! requests of other source addresses are next.
+//! `decoding`, and long work waits for a CPU. Only one request of a source address waits for each of them at a time, so
+//! that the requests of other source addresses are next.
 
 mod pool;
 mod sources;
@@ -37,17 +37,21 @@ use crate::overload::Overloaded;
 use pool::Pool;
 use sources::{Source, Sources};
 
-/// Largest body that counts as small, in bytes. A small body is interpreted where it was read. The worst known body of
-/// this size takes 3 ms of CPU, usual ones take some 10 us. A larger body is interpreted on other threads than those
-/// that serve connections.
+/// Largest body that counts as small, in bytes. The work on a larger body is long (see [`is_long_work`]).
 pub(crate) const SMALL_BODY: usize = 32 << 10;
+
+/// Largest body whose work is never long, in bytes. The worst known body of this size takes less than 1 ms of CPU.
+const BRIEF_BODY: usize = 8 << 10;
+
+/// Maximum number of separators in a small body whose work is not long. The most expensive values take 360 ns each.
+const BRIEF_SEPARATORS: usize = 2048;
 
 /// Bytes that one request holds besides its body, its decoded form and its answer: the state of its stream and of its
 /// handler.
 pub(crate) const REQUEST_OVERHEAD: usize = 8 << 10;
 
-/// Longest time for which a request with a large body waits for its turn: the sum of all its waits. After this time the
-/// answer is 429.
+/// Longest time for which a request waits for memory and for its turn: the sum of all its waits. After this time the
+/// answer is 429. Only [`Work::run_last`] waits longer.
 const QUEUE_MAX: Duration = Duration::from_secs(1);
 
 /// The free capacity of one webhook protocol. All requests of the protocol share this capacity.
@@ -59,7 +63,7 @@ pub(crate) struct Capacity {
     decoding: Arc<Semaphore>,
     decoding_max: usize,
     sources: Sources,
-    /// One permit for each large body that may use a CPU at a time. All protocols share the permits.
+    /// One permit for each request whose long work may use a CPU at a time. All protocols share the permits.
     workers: Arc<Semaphore>,
 }
 
@@ -141,17 +145,45 @@ impl Capacity {
     }
 }
 
-/// The work on one body.
-pub(crate) struct Work<'p> {
-    pub(crate) permit: &'p mut RequestPermit,
-    /// Size of the body, in bytes.
-    pub(crate) body: usize,
+/// Reports whether the work on a body may take more than 1 ms of CPU. Long work runs on other threads than those that
+/// serve connections. The time grows with the number of values. Every value follows a separator.
+pub(crate) fn is_long_work(body: &[u8]) -> bool {
+    let is_separator = |byte: &&u8| matches!(byte, b',' | b'[' | b'{');
+    body.len() > SMALL_BODY
+        || body.len() > BRIEF_BODY && body.iter().filter(is_separator).count() > BRIEF_SEPARATORS
 }
 
-impl Work<'_> {
+/// The work on one body.
+pub(crate) struct Work<'p> {
+    permit: &'p mut RequestPermit,
+    /// Size of the body, in bytes.
+    pub(crate) body: usize,
+    is_long: bool,
+}
+
+impl<'p> Work<'p> {
+    pub(crate) fn new(permit: &'p mut RequestPermit, body: &[u8]) -> Self {
+        Self {
+            permit,
+            body: body.len(),
+            is_long: is_long_work(body),
+        }
+    }
+
     /// Runs a part of the work (see [`RequestPermit::run`]).
     pub(crate) async fn run<T>(&mut self, part: impl FnOnce() -> T) -> Result<T, Overloaded> {
-        self.permit.run(self.body, part).await
+        self.permit.run(self.is_long, part).await
+    }
+
+    /// Runs the last part of the work. Long work waits for its turn until `deadline`, so that requests to other servers
+    /// are not made in vain.
+    pub(crate) async fn run_last<T>(
+        &mut self,
+        deadline: Instant,
+        part: impl FnOnce() -> T,
+    ) -> Result<T, Overloaded> {
+        self.permit.queue = deadline.saturating_duration_since(Instant::now());
+        self.run(part).await
     }
 }
 
@@ -199,14 +231,14 @@ impl RequestPermit {
         Ok(())
     }
 
-    /// Runs `work`, which reads a body of `body` bytes. Work on a large body waits for its turn, and then runs on
-    /// another thread than those that serve connections.
+    /// Runs `work`. Long work (see [`is_long_work`]) waits for its turn, and then runs on another thread than those that
+    /// serve connections.
     pub(crate) async fn run<T>(
         &mut self,
-        body: usize,
+        is_long: bool,
         work: impl FnOnce() -> T,
     ) -> Result<T, Overloaded> {
-        if body <= SMALL_BODY {
+        if !is_long {
             return Ok(work());
         }
         let workers = Arc::clone(&self.capacity.workers);

@@ -10,7 +10,7 @@ use tracing::{debug, debug_span, warn};
 
 use crate::body;
 use crate::bounded::bounded;
-use crate::capacity::SMALL_BODY;
+use crate::capacity::is_long_work;
 use crate::context::HandlerContext;
 use crate::http_error::HttpError;
 use crate::status::json_response;
@@ -29,15 +29,16 @@ async fn interpret(context: &HandlerContext, request: Request) -> Result<Bytes, 
     let mut permit = context.admit(&metrics.requests, &request)?;
     let body = body::read(&context.limits, request, &mut permit).await?;
     let begin = Instant::now();
-    if body.len() > SMALL_BODY {
+    let is_long = is_long_work(&body);
+    if is_long {
         let decoded = interpreters::peak_bytes(body.len());
         permit.hold_decoded(body.len(), decoded).await?;
     }
-    // A small body is decoded and answered without a pause, so as many decoded forms exist as the server has threads.
-    // They are not counted.
+    // Other bodies are decoded and answered without a pause, so as many of their decoded forms exist as the server has
+    // threads. They are small and not counted.
     let interpret = || interpreters::interpret(&body, (context.clock)());
     let interpretation = permit
-        .run(body.len(), interpret)
+        .run(is_long, interpret)
         .await?
         .map_err(|error| HttpError::malformed(&error))?;
     drop(body);

@@ -1,4 +1,4 @@
-//! The condition `Available` while cells are unreachable.
+//! The condition `Available` while cells are unreachable, or while the cell of the status is not known.
 
 use api::ConditionStatus;
 use api::workload_deployment::{AVAILABLE, CELL_UNREACHABLE};
@@ -60,6 +60,25 @@ pub(super) fn require_reachable<'a>(
         time(lost.max().unwrap_or(earliest))
     });
     replace(conditions, available);
+}
+
+/// Sets `Available` of a status to Unknown if the cell of the status is not known. The status may be of a cell that no
+/// longer has the object. `reporting` gives the reason and the transition time.
+pub(super) fn require_known_cell<'a>(
+    conditions: &mut [ConditionView<'a>],
+    reporting: &ConditionView<'a>,
+) {
+    let mut available = conditions.iter_mut().filter(|it| it.type_ == AVAILABLE);
+    if let Some(available) = available.next()
+        && available.status != ConditionStatus::Unknown
+    {
+        *available = ConditionView {
+            status: ConditionStatus::Unknown,
+            type_: AVAILABLE.into(),
+            observed_generation: available.observed_generation,
+            ..reporting.clone()
+        };
+    }
 }
 
 /// Replaces all conditions of this type with one condition. If there is none, inserts the condition in the order of

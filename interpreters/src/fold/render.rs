@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::available::require_reachable;
+use super::available::{require_known_cell, require_reachable};
 use super::cell_view::{CellView, Source};
 use super::cells::{NamedContribution, StatusFold};
 use super::entry::CellEntry;
@@ -89,6 +89,9 @@ impl<'a> StatusFold<'a> {
 
         let cells_reporting = cells_reporting(self, former, template.shown, now);
         if let Some(reporting) = &cells_reporting {
+            if first.name.is_none() {
+                require_known_cell(&mut conditions, reporting);
+            }
             require_reachable(
                 &mut conditions,
                 &cells,
@@ -142,8 +145,9 @@ impl<'a> StatusFold<'a> {
         memory: &CellsByName<'f, 'a>,
     ) -> Vec<CellView<'f, 'a>> {
         let any_report = self.cells.iter().any(|(_, cell)| cell.report.is_some());
-        // Former versions wrote the status of a single cell without the name of the cell. Such a status is used until a
-        // cell reports, and it gets no name, because another cell may have replaced the single cell.
+        // Former versions wrote the status of a single cell without the name of the cell. The counters of such a status
+        // are used until a cell reports. The status gets no name, because another cell may have replaced the single
+        // cell.
         let is_unnamed = former.reporting_cell().is_none()
             && former.cells().is_empty()
             && (former.counters != Counters::default() || !former.conditions.is_empty());

@@ -75,10 +75,7 @@ async fn answer(
     // Gives the slot back, because the request needs no CPU while access reviews are in flight. The bytes of the
     // request still count.
     permit.release_slot();
-    let mut work = Work {
-        permit: &mut permit,
-        body: body.len(),
-    };
+    let mut work = Work::new(&mut permit, &body);
     let request = work
         .run(|| review::decode(&body))
         .await?

@@ -30,7 +30,7 @@ const REVIEWS_MAX: usize = 256;
 ///
 /// # Errors
 ///
-/// [`Overloaded`] if no CPU is free for a large Workload. The inner error is a [`Denial`] with all errors, or with the
+/// [`Overloaded`] if no CPU gets free for a large Workload. The inner error is a [`Denial`] with all errors, or with the
 /// reason why the facts are unknown.
 pub(crate) async fn validate_workload(
     projects: &dyn ProjectLookup,
@@ -82,7 +82,7 @@ pub(crate) async fn validate_workload(
         // The request is denied in any case. The answer therefore contains no errors about cities.
         facts.cities = None;
     }
-    work.run(|| change.check(&facts)).await
+    work.run_last(deadline, || change.check(&facts)).await
 }
 
 /// A change after the first part of its validation.

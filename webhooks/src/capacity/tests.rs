@@ -115,8 +115,46 @@ async fn all_waits_of_one_request_are_bounded_together() {
     };
     let ((), waited) = tokio::join!(wait, second.hold_decoded(body, 12 * body));
     waited.unwrap();
-    assert_eq!(second.run(MIB, || ()).await, Err(Overloaded));
+    assert_eq!(second.run(true, || ()).await, Err(Overloaded));
     assert_eq!(begin.elapsed(), QUEUE_MAX);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_part_of_the_work_waits_until_the_deadline() {
+    let capacity = capacity(Limits::default());
+    let mut permit = admit(&capacity).unwrap();
+    let workers = Arc::clone(&capacity.workers);
+    let count = u32::try_from(workers.available_permits()).unwrap();
+    let busy = workers.acquire_many_owned(count).await.unwrap();
+    let mut work = Work::new(&mut permit, &vec![b' '; MIB]);
+    assert_eq!(work.run(|| ()).await, Err(Overloaded));
+    let begin = Instant::now();
+    let deadline = begin + 3 * QUEUE_MAX;
+    assert_eq!(work.run_last(deadline, || ()).await, Err(Overloaded));
+    assert_eq!(begin.elapsed(), 3 * QUEUE_MAX);
+    drop(busy);
+    // The deadline is over, but a CPU is free.
+    assert_eq!(work.run_last(deadline, || ()).await, Ok(()));
+}
+
+#[test]
+fn many_values_make_the_work_on_a_small_body_long() {
+    let body = |values: usize, size: usize| {
+        let mut body = "0,".repeat(values).into_bytes();
+        body.resize(size, b' ');
+        body
+    };
+    let cases = [
+        (BRIEF_BODY / 2, BRIEF_BODY, false),
+        (BRIEF_SEPARATORS, SMALL_BODY, false),
+        (BRIEF_SEPARATORS + 1, SMALL_BODY, true),
+        (BRIEF_BODY / 2 + 1, BRIEF_BODY + 2, true),
+        (0, SMALL_BODY + 1, true),
+    ];
+    for (values, size, is_long) in cases {
+        let body = body(values, size);
+        assert_eq!(is_long_work(&body), is_long, "{values} in {size}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -129,9 +167,9 @@ async fn large_bodies_of_all_protocols_use_half_of_the_cpus() {
     }
     assert_eq!(busy.len(), (cpus / 2).max(1));
     let mut permit = admit(&admission).unwrap();
-    assert_eq!(permit.run(MIB, || ()).await, Err(Overloaded));
+    assert_eq!(permit.run(true, || ()).await, Err(Overloaded));
     busy.pop();
-    assert_eq!(permit.run(MIB, || ()).await, Ok(()));
+    assert_eq!(permit.run(true, || ()).await, Ok(()));
 }
 
 /// The requests of one source address wait for its only place in the queue.
@@ -150,7 +188,7 @@ async fn requests_of_one_source_address_do_not_fill_the_queue() {
         let turns = Arc::clone(&turns);
         waiting.push(tokio::spawn(async move {
             let turn = || turns.lock().unwrap().push(address);
-            permit.run(MIB, turn).await
+            permit.run(true, turn).await
         }));
         tokio::task::yield_now().await;
     }

@@ -9,7 +9,7 @@ use super::Section;
 use super::citations::rust_files;
 
 /// Crate, name and meaning of a constant. The name is unique in its crate.
-const CONSTANTS: [(&str, &str, &str); 42] = [
+const CONSTANTS: [(&str, &str, &str); 44] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
@@ -32,8 +32,18 @@ const CONSTANTS: [(&str, &str, &str); 42] = [
     ),
     (
         "webhooks",
+        "BRIEF_BODY",
+        "Largest body that is always interpreted on a thread that serves connections, in bytes.",
+    ),
+    (
+        "webhooks",
+        "BRIEF_SEPARATORS",
+        "Maximum number of values in a body that is larger than `BRIEF_BODY` and is interpreted on a thread that serves connections.",
+    ),
+    (
+        "webhooks",
         "QUEUE_MAX",
-        "Longest time for which a request with a larger body waits for memory and for a thread, in all.",
+        "Longest time for which a request with a larger body or with more values waits for memory and for a thread, in all.",
     ),
     (
         "webhooks",

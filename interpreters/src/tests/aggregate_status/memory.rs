@@ -88,8 +88,13 @@ fn a_status_without_the_name_of_its_cell_stays_until_a_cell_reports() {
     former.as_object_mut().unwrap().remove("reportingCell");
     let status = aggregate(&with_status(hub(7, 2), former), &[silent("dfw2")]);
     assert_eq!(status["replicas"], 2);
-    // The cell of the status is unknown, so the status gets no name.
+    // The cell of the status is unknown, so the status gets no name, and nothing shows that `dfw2` is available.
     assert!(status.get("reportingCell").is_none());
+    let available = find(&status, "Available");
+    assert_eq!(available["status"], "Unknown");
+    assert_eq!(available["reason"], "CellNotReported");
+    let object = with_status(hub(7, 2), status.clone());
+    assert_eq!(aggregate_at(&object, &[silent("dfw2")], NOW), None);
     let reported = aggregate(
         &with_status(hub(7, 2), status),
         &[report("dfw2", 7, 1, "True")],
