@@ -38,11 +38,13 @@ struct FieldPosition {
 
 /// One field of a JSON object. Two fields are equal if their names are equal without escapes, and their values have the
 /// same text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Field<'a> {
     pub(crate) name: FieldName<'a>,
     /// The JSON text of the value.
     pub(crate) value: &'a str,
+    /// The JSON text of the field: the name with its quotes, the colon, the value, and the blanks between them.
+    text: &'a str,
 }
 
 impl<'a> Fields<'a> {
@@ -155,6 +157,7 @@ impl FieldPosition {
         Field {
             name: self.name(object),
             value: value.trim_start(),
+            text: part(object, self.name.saturating_sub(1), self.end),
         }
     }
 }
@@ -211,11 +214,35 @@ impl<'de> Visitor<'de> for FieldsVisitor<'de> {
     }
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Fields<'de>, M::Error> {
+        /// Usual number of fields of a status.
+        const USUAL: usize = 8;
         let mut fields = Fields::of(self.0);
+        fields.positions.reserve_exact(USUAL);
         while let Some((Text(name), value)) = map.next_entry()? {
             fields.push(&name, value)?;
         }
         Ok(fields)
+    }
+}
+
+impl PartialEq for Field<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Field<'_> {}
+
+impl PartialOrd for Field<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Field<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let of_name = self.name.cmp(&other.name);
+        of_name.then_with(|| self.value.cmp(other.value))
     }
 }
 
@@ -227,13 +254,15 @@ impl Field<'_> {
 
     /// Writes the field without blanks beside the colon, and without needless escapes in the name.
     fn write(self, out: &mut impl Write) -> serde_json::Result<()> {
+        let has_blanks = self.text.len() > self.max_size();
         match self.name.has_escapes() {
-            true => write_value(out, &self.name.text())?,
+            false if !has_blanks => return put(out, self.text.as_bytes()),
             false => {
                 put(out, b"\"")?;
                 put(out, self.name.json().as_bytes())?;
                 put(out, b"\"")?;
             }
+            true => write_value(out, &self.name.text())?,
         }
         put(out, b":")?;
         put(out, self.value.as_bytes())

@@ -1,4 +1,4 @@
-//! Connections to many API servers: the hub, the projects, the own cluster.
+//! Connections to many API servers: the hub, the projects, and the process's own cluster.
 //!
 //! This crate contains connections ([`connect`]), the registry of projects ([`projects`]), caches of watched objects
 //! ([`cache`]), the work queue of controllers ([`queue`]), leader election ([`lease`]), the tasks of the process

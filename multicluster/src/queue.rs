@@ -1,8 +1,9 @@
 //! The work queue. The watches of a controller add keys, and workers reconcile the keys.
 //!
 //! A key waits in the queue at most once. It is never reconciled twice at the same time. A key that fails is retried
-//! with a backoff of its own. Each key belongs to a tenant. For example, the keys of all objects of one project belong
-//! to one tenant. Tenants take turns, so a tenant with much work or with a slow API server does not delay the others.
+//! with a backoff of its own, unless its whole tenant has an outage. Each key belongs to a tenant. For example, the
+//! keys of all objects of one project belong to one tenant. Tenants take turns, so a tenant with much work or with a
+//! slow API server does not delay the others.
 
 mod context;
 mod failures;

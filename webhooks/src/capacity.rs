@@ -231,8 +231,8 @@ impl RequestPermit {
         Ok(())
     }
 
-    /// Runs `work`. Long work (see [`is_long_work`]) waits for its turn, and then runs on another thread than those that
-    /// serve connections.
+    /// Runs `work`. Long work (see [`is_long_work`]) waits for its turn, and then runs on another thread than those
+    /// that serve connections.
     pub(crate) async fn run<T>(
         &mut self,
         is_long: bool,

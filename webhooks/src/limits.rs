@@ -13,13 +13,13 @@ pub struct Limits {
     /// Largest body, in bytes. Karmada has no limit for the body. The default is large enough for two objects of the
     /// largest size that an API server accepts (about 3 MiB each).
     pub body: usize,
-    /// Total bytes of all bodies that are being read or answered. The time to answer a request is proportional to its
-    /// body. This limit therefore also bounds the time that one request waits for other requests.
+    /// Memory of all requests, in bytes: their bodies, the decoded forms of the bodies, their answers, and an overhead
+    /// for each request. A request holds its bytes until the client has taken the answer.
     pub bytes_in_flight: usize,
-    /// Maximum number of requests in flight. Requests with a slow body do not count (see `slow`). Requests of admission
-    /// that wait for access reviews do not count either. A body can arrive in several parts, and other requests are
-    /// answered between two parts. The default is therefore large enough for one request on each of many busy
-    /// connections.
+    /// Maximum number of requests in flight of one webhook protocol. The interpreter and admission are counted
+    /// separately. Requests with a slow body do not count (see `slow`). Requests of admission that wait for access
+    /// reviews do not count either. While the server waits for the next part of a body, it answers other requests. The
+    /// default is large enough for one request on each of many busy connections.
     pub requests: usize,
     /// Time after which a body counts as slow. A request with a slow body no longer counts in `requests`, but its bytes
     /// still count in `bytes_in_flight`.

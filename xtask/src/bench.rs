@@ -190,7 +190,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 /// Runs the benchmark and returns its name and rows.
 async fn measure(args: &Args, directory: &Path) -> anyhow::Result<(&'static str, Vec<Row>)> {
-    let prepare = |service| prepare(args.rounds, directory, service);
+    let prepare = |service| prepare(Profile::Release, args.rounds, directory, service);
     Ok(match args.name {
         Name::Webhook => {
             let bench = prepare(Service::Interpreter)?;
@@ -211,13 +211,48 @@ async fn measure(args: &Args, directory: &Path) -> anyhow::Result<(&'static str,
     })
 }
 
-fn build_in_release() -> anyhow::Result<()> {
-    eprintln!("building in release");
+/// Checks that the webhook server and the Go webhooks give the same answers, with binaries of the profile `dev`.
+/// Without this check, only the next benchmark would notice that an answer has changed.
+pub(crate) fn check_answers() -> anyhow::Result<()> {
+    let directory = harness::checkout::root().join("target/bench");
+    fs::create_dir_all(&directory)?;
+    let kubeconfig = directory.join("project.kubeconfig");
+    let prepare = |service| prepare(Profile::Dev, 1, &directory, service);
+    let interpreter = prepare(Service::Interpreter)?;
+    let admission = prepare(Service::Admission { kubeconfig })?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        webhook::check_answers(&interpreter).await?;
+        let project = admission::check_answers(&admission).await?;
+        project.terminate().await;
+        Ok(())
+    })
+}
+
+/// A build profile of Cargo.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Profile {
+    Dev,
+    Release,
+}
+
+/// Builds the compute-federation binary and the programs of the benchmarks, and returns their directory.
+fn build_programs(profile: Profile) -> anyhow::Result<PathBuf> {
+    let (release, directory) = match profile {
+        Profile::Dev => (None, "debug"),
+        Profile::Release => {
+            eprintln!("building in release");
+            (Some("--release"), "release")
+        }
+    };
     // Each package has its own build. A common build would unify the features of both packages.
     for package in ["compute-federation", "benches"] {
-        build::cargo(&["build", "--release", "--locked", "--package", package])?;
+        let args = ["build", "--locked", "--package", package];
+        build::cargo(&[&args, release.as_slice()].concat())?;
     }
-    Ok(())
+    Ok(build::target().join(directory))
 }
 
 /// Creates a directory with tls.crt and tls.key. The certificate is self-signed, so tls.crt is also the CA.
@@ -231,10 +266,14 @@ fn write_certificates(directory: &Path) -> anyhow::Result<PathBuf> {
     Ok(certificates)
 }
 
-fn prepare(rounds: usize, directory: &Path, service: Service) -> anyhow::Result<BenchSetup> {
-    build_in_release()?;
+fn prepare(
+    profile: Profile,
+    rounds: usize,
+    directory: &Path,
+    service: Service,
+) -> anyhow::Result<BenchSetup> {
+    let programs = build_programs(profile)?;
     let rivals = Rivals::find_or_build(|progress| eprintln!("{progress}"))?;
-    let release = build::target().join("release");
     let requests = directory.join("bodies");
     let bodies = match &service {
         Service::Interpreter => bodies::write(&requests, bodies::all(), wire::interpretation)?,
@@ -243,8 +282,8 @@ fn prepare(rounds: usize, directory: &Path, service: Service) -> anyhow::Result<
     Ok(BenchSetup {
         service,
         rounds,
-        binary: release.join("compute-federation"),
-        programs: release,
+        binary: programs.join("compute-federation"),
+        programs,
         rivals,
         bodies,
         certificates: write_certificates(directory)?,

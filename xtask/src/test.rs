@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::build::{cargo, cargo_output, cargo_with};
 use crate::output::tell;
-use crate::{crds, docs, peers, tools};
+use crate::{bench, crds, docs, peers, tools};
 
 /// Runs the tests.
 #[derive(clap::Args)]
@@ -28,6 +28,8 @@ pub(crate) struct Args {
 enum Scope {
     /// The quick tests: pure code, and tests that need one process.
     Unit,
+    /// A comparison of the answers of the webhook server with those of the Go webhooks.
+    Answers,
     /// End-to-end tests on a real federation.
     Federation,
     /// Tests that take many minutes on a real federation: a thousand rotations of certificates, a burst of a thousand
@@ -36,7 +38,7 @@ enum Scope {
     /// Mutations of the source that break an invariant. The test of the invariant must fail. The filter is the number
     /// of an invariant, such as I-8. Takes about an hour for all.
     Mutations,
-    /// Static checks, unit tests and federation tests.
+    /// Static checks, unit tests, a comparison of answers with the Go webhooks, and federation tests.
     All,
 }
 
@@ -81,6 +83,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Scope::Unit => &[UNIT],
         Scope::Federation => &[FEDERATION],
         Scope::Soak => &[BINARY, FEDERATION],
+        Scope::Answers => return answers(),
         Scope::Mutations => return mutations::run(filter),
         Scope::All => &[UNIT, FEDERATION],
     };
@@ -91,10 +94,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Scope::Unit => unit(filter),
         Scope::Federation => federation(filter),
         Scope::Soak => soak(filter),
+        Scope::Answers => answers(),
         Scope::Mutations => mutations::run(filter),
         Scope::All => {
             static_checks()?;
             unit(filter)?;
+            if filter.is_none() {
+                answers()?;
+            }
             federation(filter)
         }
     }
@@ -185,6 +192,11 @@ fn members() -> anyhow::Result<Vec<String>> {
 fn unit(filter: Option<&str>) -> anyhow::Result<()> {
     step("unit tests");
     cargo(&[UNIT, filter.as_slice()].concat())
+}
+
+fn answers() -> anyhow::Result<()> {
+    step("answers of the Go webhooks");
+    bench::check_answers()
 }
 
 fn federation(filter: Option<&str>) -> anyhow::Result<()> {

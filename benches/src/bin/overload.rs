@@ -46,7 +46,8 @@ struct Args {
     bodies: Vec<PathBuf>,
 }
 
-/// Longest time for one call. It is longer than any time limit of the server.
+/// Longest time for one call. It is longer than the time limits of the server for reading a request, answering it and
+/// sending the answer together.
 const CALL: Duration = Duration::from_mins(1);
 
 #[derive(Clone)]

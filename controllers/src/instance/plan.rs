@@ -6,7 +6,8 @@ use api::instance::{PROGRAMMED, READY, RUNNING};
 use api::reasons::instance as reason;
 use jiff::Timestamp;
 
-/// Returns the conditions of an Instance with the right `Ready`, if they change.
+/// Computes `Ready` of an Instance. Returns all conditions of the Instance with the new `Ready`, or `None` if nothing
+/// changes.
 pub(crate) fn readiness(instance: &Instance, now: Timestamp) -> Option<Vec<Condition>> {
     let former = instance.status.as_ref();
     let former = former.map_or(&[][..], |status| &status.conditions);

@@ -233,6 +233,12 @@ func (d *deployment) join(cells []*cell, former *report) *written {
 		joined.ObservedGeneration = translate(joined.ObservedGeneration != nil, judged, before)
 	}
 	if silent := silence(cells, former.Conditions); silent != nil {
+		// The former status may be of a cell that another cell has replaced.
+		if about := find(status.Conditions, available); about != nil && cells[0].unnamed && about.Status != "Unknown" {
+			generation := about.ObservedGeneration
+			*about = *silent
+			about.Type, about.Status, about.ObservedGeneration = available, "Unknown", generation
+		}
 		status.Conditions = append(status.Conditions, *silent)
 	}
 	return status

@@ -30,8 +30,8 @@ const REVIEWS_MAX: usize = 256;
 ///
 /// # Errors
 ///
-/// [`Overloaded`] if no CPU gets free for a large Workload. The inner error is a [`Denial`] with all errors, or with the
-/// reason why the facts are unknown.
+/// [`Overloaded`] if no CPU gets free for a large Workload. The inner error is a [`Denial`] with all errors, or with
+/// the reason why the facts are unknown.
 pub(crate) async fn validate_workload(
     projects: &dyn ProjectLookup,
     request: &AdmissionRequest<'_>,

@@ -21,7 +21,9 @@ const CALM: f64 = 50.0;
 /// Duration in seconds of the requests at the rate `CALM`.
 const CALM_SECONDS: f64 = 6.0;
 
-pub(crate) async fn run(bench: &BenchSetup) -> anyhow::Result<Vec<Row>> {
+/// Starts the simulated API server of the project, and checks that our webhook and the Go webhook give the same
+/// answers.
+pub(crate) async fn check_answers(bench: &BenchSetup) -> anyhow::Result<ChildProcess> {
     let project = start_project(bench).await?;
     agreement::check(bench, workloads::checked(), agreement::decision).await?;
     for body in &bench.bodies {
@@ -36,6 +38,11 @@ pub(crate) async fn run(bench: &BenchSetup) -> anyhow::Result<Vec<Row>> {
             expected == 0
         );
     }
+    Ok(project)
+}
+
+pub(crate) async fn run(bench: &BenchSetup) -> anyhow::Result<Vec<Row>> {
+    let project = check_answers(bench).await?;
     let mut rows = Vec::new();
     for name in [SMALL, LARGE, MISTAKEN] {
         rows.extend(measure::compare(bench, bench.body(name)?).await?);

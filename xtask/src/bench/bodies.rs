@@ -101,6 +101,12 @@ pub(crate) fn checked() -> Vec<(String, Value)> {
             aggregation(cells, true),
         ));
     }
+    let mut of_former_version = aggregation(1, true);
+    let status = of_former_version.pointer_mut("/request/object/status");
+    if let Some(status) = status.and_then(Value::as_object_mut) {
+        status.remove("reportingCell");
+    }
+    requests.push(("aggregate-silent-unnamed".to_owned(), of_former_version));
     requests
 }
 
@@ -291,6 +297,8 @@ fn aggregation(cells: usize, silent: bool) -> Value {
             })
             .collect();
         set(&mut status, "", "cells", memory.into());
+    } else if silent {
+        set(&mut status, "", "reportingCell", names.concat().into());
     }
     if silent {
         // The former condition contains the transition time. The answer therefore does not depend on the clock.

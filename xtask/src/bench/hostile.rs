@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 
 use super::bodies::{self, HEALTH};
 use super::servers::{Rate, lines, memory};
-use super::{Bound, Row, build_in_release, wire, workloads};
+use super::{Bound, Profile, Row, build_programs, wire, workloads};
 use crate::build;
 
 /// Size of each hostile body: the default of `--max-body`.
@@ -83,10 +83,10 @@ struct HostileBench {
 }
 
 pub(crate) async fn run(rounds: usize, directory: &Path) -> anyhow::Result<Vec<Row>> {
-    build_in_release()?;
+    let programs = build_programs(Profile::Release)?;
     let hostile = directory.join("hostile");
     write_bodies(&hostile)?;
-    let bench = HostileBench::start(directory, &hostile).await?;
+    let bench = HostileBench::start(programs, directory, &hostile).await?;
     let measured = bench.measure(rounds).await;
     bench.stop().await;
     fs::remove_dir_all(&hostile)?;
@@ -132,8 +132,7 @@ fn targets(directory: &Path, hostile: &Path) -> anyhow::Result<Vec<Target>> {
 }
 
 impl HostileBench {
-    async fn start(directory: &Path, hostile: &Path) -> anyhow::Result<Self> {
-        let programs = build::target().join("release");
+    async fn start(programs: PathBuf, directory: &Path, hostile: &Path) -> anyhow::Result<Self> {
         let milo = Milo::start(&MiloConfig {
             label: "bench-hostile".to_owned(),
             target: build::target(),

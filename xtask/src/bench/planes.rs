@@ -15,7 +15,6 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::{Bound, Row};
-use crate::build;
 use processes::{Built, SimulatedPlanes, Watcher};
 
 /// Time limit of every wait.
@@ -71,12 +70,11 @@ pub(crate) async fn run(sizes: &Sizes, directory: &Path) -> anyhow::Result<Vec<R
 }
 
 fn prepare(directory: &Path) -> anyhow::Result<Built> {
-    super::build_in_release()?;
+    let programs = super::build_programs(super::Profile::Release)?;
     let rivals = Rivals::find_or_build(|progress| eprintln!("{progress}"))?;
-    let release = build::target().join("release");
     Ok(Built {
-        binary: release.join("compute-federation"),
-        programs: release,
+        binary: programs.join("compute-federation"),
+        programs,
         informers: rivals.informers(),
         directory: directory.to_owned(),
         certificates: super::write_certificates(directory)?,

@@ -56,12 +56,13 @@ impl WriteCounter {
         let _ = self.state.subscribe().wait_for(made).await;
     }
 
-    /// Lets new writes pass again. The connections of held writes break.
+    /// Lets new writes pass again. Writes that have waited since the stop are not made, and their connections break.
     pub fn resume(&self) {
         self.state.send_modify(|state| state.stop_at = None);
     }
 
-    /// Makes the write when no other write is being made. Returns the answer, or `None` if the writes are stopped.
+    /// Makes the write when no other write is being made. Returns the answer. If the writes are stopped, waits
+    /// until [`resume`](Self::resume), and then returns `None`.
     pub(super) async fn count(
         &self,
         write: impl Future<Output = Result<Response<Body>, StatusError>>,
@@ -117,7 +118,7 @@ mod tests {
         let mut last = pin!(writes.count(taken()));
         assert!(poll!(&mut last).is_pending());
         writes.stopped().await;
-        let mut another = pin!(writes.count(async { panic!("the write is made") }));
+        let mut another = pin!(writes.count(async { panic!("a write was made after the stop") }));
         assert!(poll!(&mut another).is_pending());
         assert_eq!(writes.made(), 3);
         writes.resume();
