@@ -206,24 +206,43 @@ fn scaled(digits: &[u8], factor: i128, exponent: i64) -> i128 {
         // Forty digits are above the cap.
         product.extend((0..exponent.min(40)).map(|_| 0));
     }
-    let value = product.iter().fold(0, |value: i128, digit| {
-        value.saturating_mul(10).saturating_add(i128::from(*digit))
-    });
+    let mut value = 0_i128;
+    for digit in product {
+        value = value.saturating_mul(10).saturating_add(i128::from(digit));
+        if value > MAX_NANOS {
+            return MAX_NANOS;
+        }
+    }
     value.saturating_add(i128::from(inexact)).min(MAX_NANOS)
 }
 
-/// Multiplies a decimal number exactly. The most significant digit is first.
+/// Multiplies a decimal number exactly. The most significant digit is first. The product may start with zeros.
+///
+/// The digits are multiplied in groups, because a division of 128 bits for each digit of a long number takes
+/// milliseconds.
 fn times(digits: &[u8], factor: i128) -> Vec<u8> {
+    /// Digits of one group.
+    const GROUP: usize = 9;
+    const BASE: i128 = 1_000_000_000;
     let mut carry = 0;
-    let mut reversed = Vec::with_capacity(digits.len() + 20);
-    for digit in digits.iter().rev() {
-        carry += i128::from(*digit) * factor;
-        reversed.push((carry % 10).to_le_bytes()[0]);
-        carry /= 10;
+    let mut reversed = Vec::with_capacity(digits.len() + 4 * GROUP);
+    let mut push = |carry: &mut i128| {
+        let mut group = u32::try_from(*carry % BASE).unwrap_or_default();
+        *carry /= BASE;
+        for _ in 0..GROUP {
+            reversed.push((group % 10).to_le_bytes()[0]);
+            group /= 10;
+        }
+    };
+    for group in digits.rchunks(GROUP) {
+        let number = group
+            .iter()
+            .fold(0, |number, digit| number * 10 + i64::from(*digit));
+        carry += i128::from(number) * factor;
+        push(&mut carry);
     }
     while carry > 0 {
-        reversed.push((carry % 10).to_le_bytes()[0]);
-        carry /= 10;
+        push(&mut carry);
     }
     reversed.reverse();
     reversed

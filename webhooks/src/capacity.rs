@@ -155,21 +155,14 @@ pub(crate) fn is_long_work(body: &[u8]) -> bool {
 
 /// The work on one body.
 pub(crate) struct Work<'p> {
-    permit: &'p mut RequestPermit,
+    pub(crate) permit: &'p mut RequestPermit,
     /// Size of the body, in bytes.
     pub(crate) body: usize,
-    is_long: bool,
+    /// Whether the work is long (see [`is_long_work`]).
+    pub(crate) is_long: bool,
 }
 
-impl<'p> Work<'p> {
-    pub(crate) fn new(permit: &'p mut RequestPermit, body: &[u8]) -> Self {
-        Self {
-            permit,
-            body: body.len(),
-            is_long: is_long_work(body),
-        }
-    }
-
+impl Work<'_> {
     /// Runs a part of the work (see [`RequestPermit::run`]).
     pub(crate) async fn run<T>(&mut self, part: impl FnOnce() -> T) -> Result<T, Overloaded> {
         self.permit.run(self.is_long, part).await

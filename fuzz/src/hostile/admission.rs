@@ -12,7 +12,7 @@ fn review(request: &str) -> String {
 }
 
 pub(super) fn generators() -> Vec<Generator> {
-    [requests(), reviewed(), lists(), updates()]
+    [requests(), reviewed(), lists(), updates(), ssh_keys()]
         .into_iter()
         .flatten()
         .collect()
@@ -239,4 +239,20 @@ fn updates() -> Vec<Generator> {
             Generator::new(name, review(&before), piece, format!("{after}}}}}}}}}"))
         })
         .collect()
+}
+
+/// New Workloads, and updates of Workloads, with many lines of SSH keys that are not valid.
+fn ssh_keys() -> Vec<Generator> {
+    let machine = r#"{"spec":{"template":{"spec":{"runtime":{"virtualMachine":{}}},"metadata":{"annotations":{"compute.datumapis.com/ssh-keys":""#;
+    let make = |name, before: &str| {
+        let before = review(&format!("{before}{machine}"));
+        Generator::new(name, before, ":@\\n", "\"}}}}}}}")
+    };
+    vec![
+        make("ssh-keys", r#""operation":"CREATE","object":"#),
+        make(
+            "former-ssh-keys",
+            r#""operation":"UPDATE","object":{"spec":{"x":0}},"oldObject":"#,
+        ),
+    ]
 }

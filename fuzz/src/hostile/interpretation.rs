@@ -112,6 +112,15 @@ fn texts() -> Vec<Generator> {
             "\"}}]}}",
         ),
         Generator::new(
+            "digits-of-a-quantity",
+            deployment(
+                "InterpretReplica",
+                r#"{"spec":{"replicas":1,"template":{"spec":{"runtime":{"resources":{"requests":{"memory":"1","cpu":"0."#,
+            ),
+            "9",
+            "Ei\"}}}}}}}}}",
+        ),
+        Generator::new(
             "quantity",
             deployment(
                 "InterpretReplica",

@@ -18,7 +18,7 @@ use super::validate_workload::validate_workload;
 use super::workload_change::expect_workload;
 use crate::body;
 use crate::bounded::bounded;
-use crate::capacity::Work;
+use crate::capacity::{Work, is_long_work};
 use crate::context::HandlerContext;
 use crate::http_error::HttpError;
 use crate::metrics::Webhook;
@@ -63,19 +63,23 @@ async fn answer(
     let deadline = Instant::now() + server.limits.timeout_for(request.uri());
     let metrics = &server.metrics.admission;
     let mut permit = server.admit(&metrics.requests, &request)?;
-    // Copies the body. A short body is a slice of the read buffer of the connection. Without the copy, the whole buffer
-    // would stay allocated until all access reviews are answered.
-    let body: Box<[u8]> = body::read(&server.limits, request, &mut permit)
-        .await?
-        .as_ref()
-        .into();
+    let body = body::read(&server.limits, request, &mut permit).await?;
     let begin = Instant::now();
+    let is_long = is_long_work(&body);
+    // A short body is a slice of the read buffer of the connection. Without the copy, the whole buffer would stay
+    // allocated until all access reviews are answered.
+    let copy = move || (peak_bytes(&body), Box::<[u8]>::from(body.as_ref()));
+    let (peak, body) = permit.run(is_long, copy).await?;
     // The decoded form is held until the access reviews are answered.
-    permit.hold_decoded(body.len(), peak_bytes(&body)).await?;
+    permit.hold_decoded(body.len(), peak).await?;
     // Gives the slot back, because the request needs no CPU while access reviews are in flight. The bytes of the
     // request still count.
     permit.release_slot();
-    let mut work = Work::new(&mut permit, &body);
+    let mut work = Work {
+        permit: &mut permit,
+        body: body.len(),
+        is_long,
+    };
     let request = work
         .run(|| review::decode(&body))
         .await?

@@ -80,6 +80,11 @@ pub const RULES: &[Rule] = &[
     added(
         METADATA,
         "spec.template.annotations[compute.datumapis.com/ssh-keys]",
+        "At most 1,000 lines.",
+    ),
+    added(
+        METADATA,
+        "spec.template.annotations[compute.datumapis.com/ssh-keys]",
         "The type of a key matches its content, because sshd requires this.",
     ),
     schema(

@@ -126,7 +126,11 @@ async fn the_last_part_of_the_work_waits_until_the_deadline() {
     let workers = Arc::clone(&capacity.workers);
     let count = u32::try_from(workers.available_permits()).unwrap();
     let busy = workers.acquire_many_owned(count).await.unwrap();
-    let mut work = Work::new(&mut permit, &vec![b' '; MIB]);
+    let mut work = Work {
+        permit: &mut permit,
+        body: MIB,
+        is_long: true,
+    };
     assert_eq!(work.run(|| ()).await, Err(Overloaded));
     let begin = Instant::now();
     let deadline = begin + 3 * QUEUE_MAX;

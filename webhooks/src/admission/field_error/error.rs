@@ -33,6 +33,7 @@ enum ErrorType {
     Duplicate,
     NotFound,
     Forbidden,
+    TooMany,
     Internal,
 }
 
@@ -113,6 +114,11 @@ impl<'a> FieldError<'a> {
         self
     }
 
+    /// Returns an error: the field has too many elements.
+    pub(crate) fn too_many(detail: impl Into<Cow<'a, str>>) -> Self {
+        Self::new(ErrorType::TooMany, BadValue::None, detail)
+    }
+
     /// Returns an error: the server could not check whether the value is allowed.
     pub(crate) fn internal(detail: impl Into<Cow<'a, str>>) -> Self {
         Self::new(ErrorType::Internal, BadValue::None, detail)
@@ -127,6 +133,7 @@ impl<'a> FieldError<'a> {
             ErrorType::Duplicate => "FieldValueDuplicate",
             ErrorType::NotFound => "FieldValueNotFound",
             ErrorType::Forbidden => "FieldValueForbidden",
+            ErrorType::TooMany => "FieldValueTooMany",
             ErrorType::Internal => "InternalError",
         }
     }
@@ -157,6 +164,7 @@ impl fmt::Display for FieldError<'_> {
             ErrorType::Duplicate => "Duplicate value",
             ErrorType::NotFound => "Not found",
             ErrorType::Forbidden => "Forbidden",
+            ErrorType::TooMany => "Too many",
             ErrorType::Internal => "Internal error",
         })?;
         match self.value {
@@ -195,6 +203,10 @@ mod tests {
             (
                 FieldError::forbidden("{}", "not here"),
                 "Forbidden: not here",
+            ),
+            (
+                FieldError::too_many("must have at most 2 lines"),
+                "Too many: must have at most 2 lines",
             ),
             (FieldError::internal("down"), "Internal error: down"),
         ] {

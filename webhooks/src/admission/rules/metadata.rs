@@ -5,6 +5,10 @@ use ssh_key::{Certificate, Error, PublicKey};
 use crate::admission::field_error::{ErrorSink, FieldError, FieldPath};
 use crate::admission::workload_view::TemplateView;
 
+/// Maximum number of lines with SSH keys. Each line can have two errors, and a line of two bytes costs as much memory and
+/// time as a value of the spec.
+const KEYS_MAX: usize = 1000;
+
 /// Checks the SSH keys. `template` is the path of `values`. The paths in errors do not contain `metadata`. The Go
 /// manager uses the same paths.
 pub(super) fn check(
@@ -25,7 +29,13 @@ pub(super) fn check(
             ),
         );
     };
-    for (index, line) in keys.0.trim().split(['\n']).enumerate() {
+    for (index, line) in keys.0.trim().split('\n').enumerate() {
+        if index == KEYS_MAX {
+            return report(
+                &annotation,
+                FieldError::too_many(format!("must have at most {KEYS_MAX} lines")),
+            );
+        }
         let path = annotation.element(index, line);
         let Some((user, key)) = line.split_once(':') else {
             report(&path, FieldError::invalid(line, "must be user:key"));

@@ -39,6 +39,19 @@ fn ssh_keys() {
 }
 
 #[test]
+fn the_number_of_ssh_keys_is_limited() {
+    let key = ENTRIES.lines().next().and_then(|line| line.get(3..));
+    let keys =
+        |count: usize| json!(vec![format!("me:{}", key.unwrap_or_default()); count].join("\n"));
+    let mut workload = machine();
+    set(&mut workload, ANNOTATION, keys(1000));
+    assert!(lines(&workload).is_empty());
+    set(&mut workload, ANNOTATION, keys(1001));
+    let expected = "spec.template.annotations[compute.datumapis.com/ssh-keys]: Too many: must have at most 1000 lines";
+    assert_eq!(lines(&workload), [expected]);
+}
+
+#[test]
 fn every_key_of_openssh_is_accepted_and_nothing_else() {
     for (number, line) in ENTRIES.lines().enumerate() {
         let (expected, entry) = line.split_at(3);
