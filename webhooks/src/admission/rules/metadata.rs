@@ -29,7 +29,7 @@ pub(super) fn check(
             ),
         );
     };
-    for (index, line) in keys.0.trim().split('\n').enumerate() {
+    for (index, line) in keys.0.trim().split(['\n']).enumerate() {
         if index == KEYS_MAX {
             return report(
                 &annotation,
