@@ -137,7 +137,7 @@ fn connections() -> Section {
             "At most three times `--max-requests` requests exist at a time. A refused request counts too, until its answer is read. \
              Further requests are reset. Health probes and the metrics server have 64 connections each, and do not use the threads of the webhook server.",
             "A connection holds, besides what counts above: on HTTP/1.1 a read buffer of 12 KiB; on HTTP/2 up to 64 KiB that no \
-             handler has read yet; for TLS up to 16 KiB in each direction; and its state. Plan 128 KiB for each of \
+             handler has read yet; for TLS up to 16 KiB in each direction, and up to 64 KiB for the first message of a client; and its state. Plan 128 KiB for each of \
              `--max-connections`, and one and a half times `--max-bytes-in-flight`. Example: for a pod with a memory limit of 128 MiB, set \
              `--max-bytes-in-flight=33554432`, `--max-body=2097152` and `--max-connections=384`.",
         ],

@@ -184,7 +184,18 @@ impl Reviews {
         {
             refusals.extend(refusal(project, decision.ok()).map(|refusal| (network, refusal)));
         }
-        refusals.extend(undecided.map(|network| (network, NetworkRefusal::NotAsked)));
+        let is_late = refusals.len() < LISTED_MAX && Instant::now() >= self.deadline;
+        let late = match is_late {
+            true => REVIEWS_MAX.saturating_sub(networks.len() - undecided.len()),
+            false => 0,
+        };
+        refusals.extend(undecided.enumerate().filter_map(|(index, network)| {
+            let refusal = match index < late {
+                true => refusal(project, None)?,
+                false => NetworkRefusal::NotAsked,
+            };
+            Some((network, refusal))
+        }));
         refusals
     }
 }

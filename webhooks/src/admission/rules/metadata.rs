@@ -5,8 +5,8 @@ use ssh_key::{Certificate, Error, PublicKey};
 use crate::admission::field_error::{ErrorSink, FieldError, FieldPath};
 use crate::admission::workload_view::TemplateView;
 
-/// Maximum number of lines with SSH keys. Each line can have two errors, and a line of two bytes costs as much memory and
-/// time as a value of the spec.
+/// Maximum number of lines with SSH keys. Each line can have two errors, and a line of two bytes costs as much memory
+/// and time as a value of the spec.
 const KEYS_MAX: usize = 1000;
 
 /// Checks the SSH keys. `template` is the path of `values`. The paths in errors do not contain `metadata`. The Go

@@ -114,6 +114,23 @@ async fn a_review_that_hangs_ends_before_the_callers_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn networks_without_a_review_before_the_deadline_are_not_too_many() {
+    let (_, review) = with_networks(40, true);
+    let path = format!("{VALIDATE_WORKLOAD}?timeout=3s");
+    let (_, answer) = server(FakeProjects::new()).post(&path, &review).await;
+    let causes = &answer["response"]["status"]["details"]["causes"];
+    let causes = causes.as_array().unwrap();
+    assert_eq!(causes.len(), 40);
+    for cause in causes {
+        let message = cause["message"].as_str().unwrap();
+        assert!(
+            message.ends_with("did not answer in time; try again"),
+            "{message}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_an_answer_about_networks_no_city_is_blamed() {
     let causes = async |projects: FakeProjects| -> Vec<String> {
         let mut review = create("default");
