@@ -79,7 +79,7 @@ pub const ALL: &[MetadataKey] = &[
         UPSTREAM_GENERATION,
         "WorkloadDeployment; hub, cell",
         "`federator`",
-        "Generation of the project's WorkloadDeployment that the copy was written from. It is lowered only after a restore of the project.",
+        "Generation of the project's WorkloadDeployment that the copy was written from. With the same UID, it is lowered only after a restore of the project.",
     ),
     metadata_key(
         UPSTREAM_UID,
