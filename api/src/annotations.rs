@@ -17,6 +17,9 @@ pub const HUB_UID: &str = "compute.datumapis.com/hub-uid";
 pub const REPLACES_HUBS: &str = "compute.datumapis.com/replaces-hubs";
 /// On the copy of a WorkloadDeployment: generation of the project's WorkloadDeployment that the copy was written from.
 pub const UPSTREAM_GENERATION: &str = "compute.datumapis.com/upstream-generation";
+/// On the copy of a WorkloadDeployment: UID of the project's WorkloadDeployment that the copy was written from. The
+/// generation is a generation of this object.
+pub const UPSTREAM_UID: &str = "compute.datumapis.com/upstream-uid";
 /// JSON array of `Kind/name` tokens: ConfigMaps and Secrets that must be propagated with a WorkloadDeployment.
 pub const EXPECTED_REFERENCED_DATA: &str = "compute.datumapis.com/expected-referenced-data";
 /// Generation of the hub object that Karmada last applied to a cell. Karmada writes it on the cell's object.
@@ -76,7 +79,13 @@ pub const ALL: &[MetadataKey] = &[
         UPSTREAM_GENERATION,
         "WorkloadDeployment; hub, cell",
         "`federator`",
-        "Generation of the project's WorkloadDeployment that the copy was written from. It is lowered only after a restore of the project.",
+        "Generation of the project's WorkloadDeployment that the copy was written from. With the same UID, it is lowered only after a restore of the project.",
+    ),
+    metadata_key(
+        UPSTREAM_UID,
+        "WorkloadDeployment; hub, cell",
+        "`federator`",
+        "UID of the project's WorkloadDeployment that the copy was written from.",
     ),
     metadata_key(
         EXPECTED_REFERENCED_DATA,

@@ -21,12 +21,9 @@ use multicluster::queue::Limits;
 use serde_json::{Value, json};
 
 use crate::cell::CellCaches;
-use crate::objects::{
-    Namespace as NamespaceMetadata, StringMap, controller_reference, deployment_name,
-    is_terminating,
-};
+use crate::objects::{StringMap, controller_reference, deployment_name, is_terminating};
 use crate::runtime::events::Events;
-use crate::runtime::hub_proof::require_recorded_hub;
+use crate::runtime::hub_proof::require_hub_of_cell;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Stored, Writer};
@@ -110,7 +107,8 @@ impl InstanceWriteback {
         let copy = NamedCopy::read(&copies, &self.cell.name, &own_name);
         if is_terminating(instance) {
             let NamedCopy { name, copy } = copy.await?;
-            self.require_own_hub(instance).await?;
+            let namespace = instance.namespace().unwrap_or_default();
+            require_hub_of_cell(&self.cell, &namespace).await?;
             return Ok(HubObjects {
                 copy_name: name,
                 copy,
@@ -135,20 +133,6 @@ impl InstanceWriteback {
             copy_name: copy.name,
             copy: copy.copy,
         })
-    }
-
-    /// Checks that the hub in use is the hub of the Instance's Namespace. Another hub does not have the copy, but that
-    /// does not prove that the copy is gone.
-    async fn require_own_hub(&self, instance: &Instance) -> Result<(), ReconcileError> {
-        let name = instance.namespace().unwrap_or_default();
-        let namespaces = Collection::<NamespaceMetadata>::of_plane(&self.cell.client, None);
-        match namespaces.read(&name).await {
-            Ok(Some(namespace)) => require_recorded_hub(&self.cell.hub, &namespace).await,
-            Ok(None) => Ok(()),
-            // The rights of a former version do not include Namespaces of the cell.
-            Err(error) if error.is_forbidden() => Ok(()),
-            Err(error) => Err(error),
-        }
     }
 
     /// Returns the newest Instance from the cache if the objects that were read from the hub still match it. The

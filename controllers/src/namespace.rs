@@ -23,6 +23,7 @@ use crate::hub::upstream::{self, Upstream};
 use crate::hub::upstream_namespace::{Proof, UpstreamNamespace, answered, seen};
 use crate::objects::{Namespace, is_terminating, recorded_hub_namespace};
 use crate::projects::{ProjectCaches, SyncedProjects};
+use crate::runtime::hub_proof::require_own_hub;
 use crate::runtime::keys::HubKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Object, Writer};
@@ -104,6 +105,7 @@ impl Controller for NamespaceController {
                 Ok(Outcome::Gone)
             }
             Plan::Delete(proof) => {
+                require_own_hub(&self.hub, &namespace, project)?;
                 tracing::info!(
                     namespace = %name, project = %upstream.project, upstream = upstream.namespace, ?proof,
                     "deleting a hub namespace: the project's Namespace is gone and nothing is left on the hub"

@@ -17,12 +17,11 @@ use multicluster::Outcome;
 use serde_json::json;
 
 use crate::hub::HubCaches;
-use crate::hub::identity::recorded_hub;
 use crate::hub::upstream::{self, Upstream};
-use crate::objects::{Namespace, describe, is_terminating, label};
+use crate::objects::{describe, is_terminating, label};
 use crate::projects::{ProjectCaches, SyncedProjects};
 use crate::runtime::error::FirstError;
-use crate::runtime::hub_proof::require_no_contradiction;
+use crate::runtime::hub_proof::require_own_hub;
 use crate::runtime::keys::HubKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
@@ -71,7 +70,7 @@ impl Controller for PolicyController {
         let project = projects.get_unless_gone(of, &namespace).await?;
         let plan = plan(&self.observe(hub_namespace, &upstream, project.as_deref()));
         if !plan.apply.is_empty() || !plan.delete.is_empty() {
-            self.require_own_hub(&namespace, project.as_deref())?;
+            require_own_hub(&self.hub, &namespace, project.as_deref())?;
         }
         // A failure for one city must not block another city.
         let mut errors = FirstError::default();
@@ -154,21 +153,6 @@ impl PolicyController {
         hub.bindings_for_policies
             .visit_values(&prefix, |binding, _| observed.add_claim(binding));
         observed
-    }
-
-    /// Checks that the hub in use is the hub that the hub namespace and the WorkloadDeployments of its project have
-    /// recorded. Another hub can have a hub namespace of the same name, with the policies of its own copies.
-    fn require_own_hub(
-        &self,
-        namespace: &Namespace,
-        project: Option<&ProjectCaches>,
-    ) -> Result<(), ReconcileError> {
-        let hub = self.hub.identity()?;
-        let record = recorded_hub(namespace.meta());
-        let problem = hub
-            .contradiction(record, Some(namespace))
-            .or_else(|| project?.hub_contradiction(&hub));
-        require_no_contradiction(problem, || describe(namespace))
     }
 
     fn policies<'c>(&'c self, namespace: &HubNamespace) -> Collection<'c, PropagationPolicy> {

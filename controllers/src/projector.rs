@@ -19,11 +19,9 @@ use serde_json::json;
 
 use crate::hub::HubCaches;
 use crate::hub::cells::CellState;
-use crate::hub::identity::HubIdentity;
 use crate::hub::upstream::Upstream;
 use crate::objects::{Namespace, deployment_name, is_terminating, label};
 use crate::projects::{ProjectCaches, SyncedProjects};
-use crate::runtime::hub_proof::read_from_hub;
 use crate::runtime::keys::InstanceKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Stored, Writer};
@@ -286,28 +284,10 @@ impl Projector {
         }
         let hub = self.own_hub(project, name, observed)?;
         if plan.delete {
-            self.prove_gone(&hub, namespace, name).await?;
+            self.prove_gone(project, &hub, name, observed).await?;
         }
         self.execute(context, project, name, observed, plan).await?;
         Ok(Outcome::Settled)
-    }
-
-    /// Confirms with the hub's API server that the Instance is gone. The Instance may exist although the cache does not
-    /// have it yet.
-    async fn prove_gone(
-        &self,
-        hub: &HubIdentity,
-        namespace: &HubNamespace,
-        name: &str,
-    ) -> Result<(), ReconcileError> {
-        let instance = read_from_hub::<Instance>(&self.hub, hub, namespace.as_str(), name);
-        match instance.await? {
-            None => Ok(()),
-            Some(_) => Err(ReconcileError::NotYet {
-                object: format!("Instance {namespace}/{name} of the hub"),
-                missing: "the watch to report it".to_owned(),
-            }),
-        }
     }
 
     async fn execute(

@@ -5,15 +5,21 @@ use api::reasons::workload_deployment::HUB_CONTRADICTED;
 use api::workload_deployment::AVAILABLE;
 use api::{
     DEFAULT_NAMESPACE, Instance, Workload, WorkloadDeployment, annotations, condition, finalizers,
+    labels,
 };
 use harness::plane::Plane;
 use harness::{Config, Federation, wait};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, ResourceExt};
+use serde_json::json;
 
-use crate::fixture::{self, DFW, Space, WITHIN};
+use crate::fixture::{self, DFW, Space, WITHIN, create};
 
+/// A WorkloadDeployment that only the other hub has.
+const OLD: &str = "old-us-dfw";
+/// A hub namespace whose Namespace the project does not have.
+const EMPTY: &str = "ns-00000000-0000-0000-0000-00000000000e";
 const US_DFW: (&str, &[&str], i32) = ("us", &["DFW"], 1);
 
 /// I-12: the "not found" of another hub proves nothing.
@@ -39,6 +45,7 @@ async fn run(federation: &mut Federation, config: &Config) -> anyhow::Result<()>
     let all = ["calm-us-dfw-0", "gone-us-dfw-0"];
     space.until_instances(projections.clone(), &all).await?;
 
+    leave_old_objects(&space, &other).await?;
     federation.manage_with(&other).await?;
     let workloads: Api<Workload> = space.in_project();
     workloads.delete("gone", &DeleteParams::default()).await?;
@@ -56,6 +63,22 @@ async fn run(federation: &mut Federation, config: &Config) -> anyhow::Result<()>
         space.until_settled(name, 1).await?;
     }
     until_counted(federation, 0).await
+}
+
+/// Leaves objects on the other hub, as if it had served the project before: the hub namespace with a copy that the
+/// project does not have any more, and an empty hub namespace of a Namespace that is gone.
+async fn leave_old_objects(space: &Space<'_>, other: &Plane) -> anyhow::Result<()> {
+    let hub: Api<Namespace> = Api::all(space.federation.hub().client());
+    let namespaces: Api<Namespace> = Api::all(other.client());
+    let labels = hub.get(&space.hub_name).await?.metadata.labels;
+    let mut body = json!({"metadata": {"name": space.hub_name, "labels": labels}});
+    create(&namespaces, body.clone()).await?;
+    body["metadata"]["name"] = json!(EMPTY);
+    body["metadata"]["labels"][labels::UPSTREAM_NAMESPACE] = json!("not-there");
+    create(&namespaces, body).await?;
+    let copies: Api<WorkloadDeployment> = Api::namespaced(other.client(), &space.hub_name);
+    create(&copies, fixture::deployment(OLD, "DFW")).await?;
+    Ok(())
 }
 
 /// Waits until the status of each WorkloadDeployment has the reason why it is held. Also waits until the projector has
@@ -89,8 +112,7 @@ async fn until_held(space: &Space<'_>) -> anyhow::Result<()> {
         code == 200 && body.contains(HUB_CONTRADICTED),
         "{code} {body}"
     );
-    let failures = r#"compute_federation_reconciles_total{controller="projector",result="error"}"#;
-    wait::eventually("the projector has tried", WITHIN, || async {
+    wait::eventually("all controllers have tried", WITHIN, || async {
         let metrics = space
             .federation
             .management()?
@@ -98,7 +120,12 @@ async fn until_held(space: &Space<'_>) -> anyhow::Result<()> {
             .await
             .metrics()
             .await?;
-        ensure!(metrics.contains(failures), "{metrics}");
+        for controller in ["federator", "namespace", "projector"] {
+            let failures = format!(
+                r#"compute_federation_reconciles_total{{controller="{controller}",result="error"}}"#
+            );
+            ensure!(metrics.contains(&failures), "{failures}: {metrics}");
+        }
         Ok(())
     })
     .await
@@ -150,10 +177,21 @@ async fn nothing_has_changed(space: &Space<'_>, other: &Plane) -> anyhow::Result
     ensure!(in_cell.annotations().get(annotations::HUB_UID) == hub.as_ref());
     let namespaces: Api<Namespace> = Api::all(other.client());
     let namespaces = namespaces.list(&ListParams::default()).await?;
-    let ours: Vec<_> = namespaces
+    let mut ours: Vec<_> = namespaces
         .iter()
         .filter(|it| it.name_any().starts_with("ns-"))
+        .map(|it| (it.name_any(), it.metadata.deletion_timestamp.is_some()))
         .collect();
-    ensure!(ours.is_empty(), "{ours:?}");
+    ours.sort();
+    let mut expected = [EMPTY, &space.hub_name].map(|name| (name.to_owned(), false));
+    expected.sort();
+    ensure!(ours == expected, "{ours:?}");
+    let copies: Api<WorkloadDeployment> = Api::namespaced(other.client(), &space.hub_name);
+    let copies = copies.list(&ListParams::default()).await?;
+    let copies: Vec<_> = copies
+        .iter()
+        .map(|it| (it.name_any(), it.metadata.deletion_timestamp.is_some()))
+        .collect();
+    ensure!(copies == [(OLD.to_owned(), false)], "{copies:?}");
     Ok(())
 }

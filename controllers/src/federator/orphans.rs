@@ -11,6 +11,7 @@ use crate::hub::upstream::Upstream;
 use crate::hub::upstream_namespace::{UpstreamNamespace, seen};
 use crate::objects::{Namespace, is_terminating};
 use crate::projects::ProjectCaches;
+use crate::runtime::hub_proof::require_own_hub;
 use crate::runtime::keys::ProjectKey;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
@@ -25,7 +26,8 @@ pub(super) struct OrphanSweeper<'a> {
 impl OrphanSweeper<'_> {
     /// Deletes the copies of this name that have no WorkloadDeployment in the project. Looks in all hub namespaces
     /// whose labels identify the namespace of the key, except `own`. The WorkloadDeployment of this name uses `own`.
-    /// Caches find the candidates. The project's API server must prove that a candidate is an orphan.
+    /// Caches find the candidates. The project's API server must prove that a candidate is an orphan. The hub in use
+    /// must be the hub of the project.
     pub(super) async fn sweep(
         &self,
         context: &ReconcileContext,
@@ -66,6 +68,8 @@ impl OrphanSweeper<'_> {
         on_hub: &Namespace,
         copy: &Arc<WorkloadDeployment>,
     ) -> Result<(), ReconcileError> {
+        self.project.require(&self.project.deployments)?;
+        require_own_hub(self.hub, on_hub, Some(self.project))?;
         let namespaces = Collection::<Namespace>::of_plane(&self.project.client, None);
         let deployments =
             Collection::<WorkloadDeployment>::new(&self.project.client, &key.namespace, None);

@@ -28,7 +28,7 @@ use status::{
     HUB_CONTRADICTED, HUB_NAMESPACE_CONTRADICTED, contradicted, invalid_city_code, status,
     unreported,
 };
-use upstream_generation::{Carried, carried};
+use upstream_generation::{Carried, carried, carried_annotations};
 
 /// The observations of the controller.
 pub(super) struct Observed<'a> {
@@ -299,10 +299,7 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
     };
     let mut copy_annotations = deployment.annotations().clone();
     copy_annotations.retain(|key, _| key == annotations::EXPECTED_REFERENCED_DATA);
-    copy_annotations.extend(deployment.metadata.generation.map(|generation| {
-        let key = annotations::UPSTREAM_GENERATION;
-        (key.to_owned(), generation.to_string())
-    }));
+    copy_annotations.extend(carried_annotations(deployment));
     let record = !has_finalizer(deployment, finalizers::FEDERATOR)
         || recorded != Some(hub_namespace.as_str())
         || recorded_hub(deployment.meta()) != hub.uid();

@@ -1,5 +1,7 @@
 //! The caches of the hub.
 
+use std::sync::Arc;
+
 use api::karmada::{PropagationPolicy, ResourceBinding};
 use api::{DEFAULT_NAMESPACE, Instance, WorkloadDeployment};
 use kube::{Client, Resource};
@@ -54,4 +56,15 @@ impl HubCaches {
         let default = self.namespaces.get("", DEFAULT_NAMESPACE)?;
         Ok(HubIdentity::of(default.as_deref().map(Resource::meta)))
     }
+
+    /// Returns the Instances of a WorkloadDeployment on the hub.
+    pub(crate) fn instances_of(&self, hub_namespace: &str, deployment: &str) -> Vec<Arc<Instance>> {
+        let value = deployment_index_value(hub_namespace, deployment);
+        self.instances_of.get(&value)
+    }
+}
+
+/// Returns the value of `HubCaches::instances_of` for the Instances of a WorkloadDeployment.
+pub(crate) fn deployment_index_value(hub_namespace: &str, deployment: &str) -> String {
+    format!("{hub_namespace}/{deployment}")
 }

@@ -41,6 +41,11 @@ impl HubIdentity {
         self.uid.as_deref()
     }
 
+    /// Returns whether an operator has declared that this hub replaces another one.
+    pub(crate) fn replaces_another(&self) -> bool {
+        !self.replaced.is_empty()
+    }
+
     /// Returns whether the record of an object names this hub, or a hub that this hub replaces.
     pub(crate) fn is_named_by(&self, record: &str) -> bool {
         self.uid() == Some(record) || self.replaced.iter().any(|replaced| replaced == record)

@@ -6,6 +6,7 @@ use api::Instance;
 use super::plan::leftovers::{is_of, next};
 use crate::cell::CellCaches;
 use crate::names;
+use crate::runtime::hub_proof::require_hub_of_cell;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
@@ -19,7 +20,8 @@ pub(super) struct LeftoverCopies<'a> {
 impl LeftoverCopies<'_> {
     /// Deletes the copies of an Instance that the cell does not have, and then the copies of the following ordinals.
     /// A copy has one of two names (`copy_name.rs`).
-    /// Before each deletion, the cell's API server must confirm that the Instance is gone.
+    /// Before each deletion, the cell's API server must confirm that the Instance is gone. The hub must be the hub of
+    /// the cell's Namespace.
     pub(super) async fn delete(
         &self,
         context: &ReconcileContext,
@@ -39,6 +41,7 @@ impl LeftoverCopies<'_> {
             if own.is_empty() || instances.read(&name).await?.is_some() {
                 return Ok(());
             }
+            require_hub_of_cell(self.cell, &key.namespace).await?;
             for copy in own {
                 self.writer
                     .delete_unchanged(context, &copies, &copy)

@@ -207,6 +207,34 @@ async fn a_copy_that_was_left_is_deleted_only_when_the_cell_says_that_its_instan
     assert!(on_hub(&planes).is_none());
 }
 
+/// I-12: the kubeconfig of the cell leads to another hub, which has an old copy.
+#[tokio::test(start_paused = true)]
+async fn another_hub_loses_no_copy_that_was_left() {
+    let (planes, writeback) = start().await;
+    converge(&writeback, || object_key(NAME), &planes.servers()).await;
+    planes.cell.remove::<Instance>(HUB_NAMESPACE, NAME);
+    planes.hub.put(objects::namespace("default", "another"));
+    let recorded = |uid: &str| {
+        planes
+            .cell
+            .modify::<Namespace>("", HUB_NAMESPACE, |namespace| {
+                namespace["metadata"]["annotations"] = json!({annotations::HUB_UID: uid});
+            });
+    };
+    recorded("own");
+    settle().await;
+    let error = reconcile(&writeback, object_key(NAME)).await.unwrap();
+    let error = error.expect_err("held");
+    let is_held = matches!(error, ReconcileError::Contradiction { .. });
+    assert!(is_held && on_hub(&planes).is_some(), "{error}");
+    recorded("another");
+    reconcile(&writeback, object_key(NAME))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(on_hub(&planes).is_none());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_copy_has_the_fields_that_the_types_do_not_know() {
     let (planes, writeback) = start().await;

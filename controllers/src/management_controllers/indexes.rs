@@ -3,6 +3,7 @@
 use api::{Instance, labels};
 use kube::Resource;
 
+use crate::hub::caches::deployment_index_value;
 use crate::hub::upstream::{self, Upstream};
 use crate::objects::{Namespace, deployment_name, label};
 
@@ -19,11 +20,6 @@ pub(super) fn deployment_of(instance: &Instance) -> Vec<String> {
 pub(super) fn cell_of(instance: &Instance) -> Vec<String> {
     let cell = label(instance, labels::SOURCE_CLUSTER);
     cell.map(str::to_owned).into_iter().collect()
-}
-
-/// Returns the value of `HubCaches::instances_of` for the Instances of a WorkloadDeployment.
-pub(super) fn deployment_index_value(namespace: &str, deployment: &str) -> String {
-    format!("{namespace}/{deployment}")
 }
 
 /// Returns the values of `HubCaches::namespaces_of` for a namespace.

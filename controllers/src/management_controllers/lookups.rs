@@ -9,8 +9,8 @@ use kube::Resource;
 use multicluster::Cache;
 use multicluster::cache::{Index, NamespacedName};
 
-use super::indexes::deployment_index_value;
 use crate::hub::HubCaches;
+use crate::hub::caches::deployment_index_value;
 use crate::hub::upstream::Upstream;
 use crate::objects::Namespace;
 use crate::projects::SyncedProjects;

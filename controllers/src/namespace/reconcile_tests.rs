@@ -4,10 +4,10 @@ use apiserver::{ApiServer, Fault, Verb};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixtures::instance;
 use crate::fixtures::servers::{
-    FakePlanes, HUB_NAMESPACE, hub_key, hub_namespace, reconcile, settle, take_writes,
+    FakePlanes, HUB_NAMESPACE, hub_key, hub_namespace, reconcile, recorded, settle, take_writes,
 };
+use crate::fixtures::{instance, of_hub};
 
 /// Starts with a hub namespace. The namespace in its project no longer exists.
 async fn start(on_hub: Vec<Value>) -> (FakePlanes, NamespaceController) {
@@ -108,6 +108,33 @@ async fn an_api_server_that_does_not_say_so_keeps_a_hub_namespace() {
         assert!(is_there(&planes.hub));
         server.heal();
     }
+    reconcile(&controller, hub_key()).await.unwrap().unwrap();
+    assert!(!is_there(&planes.hub));
+}
+
+/// I-12: the hub in use is not the one that the project or the hub namespace has recorded.
+#[tokio::test(start_paused = true)]
+async fn another_hub_loses_no_namespace() {
+    let (planes, controller) = start(Vec::new()).await;
+    end_upstream(&planes).await;
+    let held = async || {
+        settle().await;
+        let error = reconcile(&controller, hub_key()).await.unwrap();
+        let error = error.expect_err("held");
+        let is_held = matches!(error, ReconcileError::Contradiction { .. });
+        assert!(is_held && is_there(&planes.hub), "{error}");
+        assert_eq!(take_writes(&planes.servers()), [""; 0]);
+    };
+    // A WorkloadDeployment of another namespace of the project has recorded another hub.
+    let mut deployment = of_hub(recorded("web"), Some("another"));
+    deployment["metadata"]["namespace"] = json!("other");
+    planes.project.put(deployment.clone());
+    held().await;
+    planes.project.put(of_hub(deployment, None));
+    planes.hub.put(of_hub(hub_namespace(), Some("another")));
+    held().await;
+    planes.hub.put(hub_namespace());
+    settle().await;
     reconcile(&controller, hub_key()).await.unwrap().unwrap();
     assert!(!is_there(&planes.hub));
 }

@@ -1,5 +1,5 @@
-//! Checks that the hub in use is the hub of an Instance. Another hub may have old objects of the same names: they prove
-//! nothing, and nothing is written to them (I-12).
+//! Checks that the hub in use is the hub of an Instance, and that it can prove that an Instance is gone. Another hub may
+//! have old objects of the same names: they prove nothing, and nothing is written to them (I-12).
 
 use std::sync::Arc;
 
@@ -8,11 +8,12 @@ use kube::Resource;
 
 use super::Projector;
 use super::plan::Observed;
+use super::plan::evidence::Evidence;
 use crate::hub::identity::{HubIdentity, recorded_hub};
 use crate::objects::{Namespace, deployment_name, describe};
 use crate::projects::ProjectCaches;
 use crate::runtime::ReconcileError;
-use crate::runtime::hub_proof::require_no_contradiction;
+use crate::runtime::hub_proof::{read_from_hub, require_no_contradiction};
 
 impl Projector {
     /// Returns the hub in use, if it is the hub that the WorkloadDeployment of the projection has recorded. Another hub
@@ -23,17 +24,8 @@ impl Projector {
         name: &str,
         observed: &Observed<'_>,
     ) -> Result<HubIdentity, ReconcileError> {
-        let Observed {
-            upstream,
-            projection,
-            ..
-        } = *observed;
-        let of_projection = projection.and_then(|it| deployment_name(it.meta()));
-        let deployment = match (observed.deployment, of_projection) {
-            (Some(deployment), _) => Some(Arc::clone(deployment)),
-            (None, Some(name)) => project.deployments.get(&upstream.namespace, name)?,
-            (None, None) => None,
-        };
+        let upstream = observed.upstream;
+        let deployment = owner(project, observed)?;
         let record = deployment.as_ref().and_then(|it| recorded_hub(it.meta()));
         let hub = self.hub.identity()?;
         let on_hub = self
@@ -43,6 +35,63 @@ impl Projector {
         let problem = hub.contradiction(record, on_hub.as_deref());
         require_no_contradiction(problem, || format!("Instance {upstream}/{name}"))?;
         Ok(hub)
+    }
+
+    /// Confirms with the hub's API server that the Instance of a projection is gone. The Instance may exist although
+    /// the cache does not have it yet.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::NotYet`] if the hub has the Instance, or if the cell has not written to this hub yet. Also the
+    /// errors of [`read_from_hub`].
+    pub(super) async fn prove_gone(
+        &self,
+        project: &ProjectCaches,
+        hub: &HubIdentity,
+        name: &str,
+        observed: &Observed<'_>,
+    ) -> Result<(), ReconcileError> {
+        let namespace = observed.hub_namespace.as_str();
+        let not_yet = |missing: String| ReconcileError::NotYet {
+            object: format!("Instance {namespace}/{name} of the hub"),
+            missing,
+        };
+        let missing = self.missing_evidence(project, hub, observed)?;
+        if let Some(missing) = missing {
+            return Err(not_yet(missing));
+        }
+        match read_from_hub::<Instance>(&self.hub, hub, namespace, name).await? {
+            None => Ok(()),
+            Some(_) => Err(not_yet("the watch to report it".to_owned())),
+        }
+    }
+
+    fn missing_evidence(
+        &self,
+        project: &ProjectCaches,
+        hub: &HubIdentity,
+        observed: &Observed<'_>,
+    ) -> Result<Option<String>, ReconcileError> {
+        let Some(projection) = observed.projection else {
+            return Ok(None);
+        };
+        let namespace = observed.hub_namespace.as_str();
+        let (copy, instances) = match deployment_name(projection.meta()) {
+            Some(deployment) => (
+                self.hub.deployments.get(namespace, deployment)?,
+                self.hub.instances_of(namespace, deployment),
+            ),
+            None => (None, Vec::new()),
+        };
+        let deployment = owner(project, observed)?;
+        let evidence = Evidence {
+            hub,
+            projection,
+            deployment: deployment.as_deref(),
+            copy: copy.as_deref(),
+            instances: &instances,
+        };
+        Ok(evidence.missing())
     }
 
     /// Checks that the hub in use is the hub of an Instance. Without a WorkloadDeployment, no WorkloadDeployment of the
@@ -66,5 +115,24 @@ impl Projector {
         };
         let problem = hub.contradiction(record, Some(namespace));
         require_no_contradiction(problem.or_else(of_project), || describe(instance))
+    }
+}
+
+/// Returns the WorkloadDeployment of the project to which the Instance or its projection refers.
+fn owner(
+    project: &ProjectCaches,
+    observed: &Observed<'_>,
+) -> Result<Option<Arc<WorkloadDeployment>>, ReconcileError> {
+    if let Some(deployment) = observed.deployment {
+        return Ok(Some(Arc::clone(deployment)));
+    }
+    let name = observed
+        .projection
+        .and_then(|it| deployment_name(it.meta()));
+    match name {
+        Some(name) => Ok(project
+            .deployments
+            .get(&observed.upstream.namespace, name)?),
+        None => Ok(None),
     }
 }

@@ -1,5 +1,6 @@
 //! Decides how the projection of an Instance must look.
 
+pub(super) mod evidence;
 mod freshness;
 pub(super) mod verdict;
 

@@ -5,12 +5,14 @@ use apiserver::{Fault, Verb, objects};
 use serde_json::Value;
 
 use super::*;
+use crate::fixtures::instance;
 use crate::fixtures::servers::{
-    FakePlanes, HUB_NAMESPACE, HUB_UID, converge, hub_namespace, instance_key, reconcile, recorded,
+    FakePlanes, HUB_NAMESPACE, converge, copy, hub_namespace, instance_key, reconcile, recorded,
     settle, take_writes,
 };
-use crate::fixtures::{instance, of_hub};
 use crate::runtime::events::Events;
+
+mod other_hub;
 
 const NAME: &str = "web-0";
 
@@ -18,7 +20,12 @@ async fn start() -> (FakePlanes, Projector) {
     let mut instance = json!(instance(HUB_NAMESPACE, NAME));
     instance["metadata"]["labels"] = json!({labels::WORKLOAD_DEPLOYMENT_NAME: "web"});
     instance["status"] = json!({"conditions": [objects::condition("Ready", "True")]});
-    let planes = FakePlanes::start(vec![recorded("web")], vec![hub_namespace(), instance]).await;
+    let mut copy = copy("web");
+    copy["status"] = json!({
+        "currentReplicas": 1, "desiredReplicas": 1, "readyReplicas": 1, "replicas": 1,
+    });
+    let on_hub = vec![hub_namespace(), copy, instance];
+    let planes = FakePlanes::start(vec![recorded("web")], on_hub).await;
     let client = planes.hub.client();
     let projector = Projector {
         projects: Arc::clone(&planes.projects),
@@ -106,48 +113,6 @@ async fn a_projection_is_deleted_only_when_the_hub_says_that_the_instance_is_gon
     assert!(projection(&planes).is_none());
 }
 
-/// Changes the hub that the WorkloadDeployment has recorded.
-async fn record(planes: &FakePlanes, uid: Option<&str>) {
-    let change = |deployment: &mut Value| *deployment = of_hub(deployment.take(), uid);
-    planes
-        .project
-        .modify::<WorkloadDeployment>("default", "web", change);
-    settle().await;
-}
-
-/// Reconciles the projection. It must be held, and nothing may be written.
-async fn held(planes: &FakePlanes, projector: &Projector) {
-    let error = reconcile(projector, instance_key(NAME)).await.unwrap();
-    let error = error.expect_err("held");
-    let is_held = matches!(error, ReconcileError::Contradiction { .. });
-    assert!(is_held, "{error}");
-    assert_eq!(take_writes(&planes.servers()), [""; 0]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn another_hub_proves_nothing_about_a_projection() {
-    let (planes, projector) = start().await;
-    converge(&projector, || instance_key(NAME), &planes.servers()).await;
-    planes.hub.remove::<Instance>(HUB_NAMESPACE, NAME);
-    record(&planes, Some("another")).await;
-    held(&planes, &projector).await;
-    assert!(projection(&planes).is_some());
-    // The record is from before hubs were recorded, and this hub does not have the namespace.
-    record(&planes, None).await;
-    let namespace = planes.hub.get::<Namespace>("", HUB_NAMESPACE).unwrap();
-    planes.hub.remove::<Namespace>("", HUB_NAMESPACE);
-    settle().await;
-    held(&planes, &projector).await;
-    assert!(projection(&planes).is_some());
-    planes.hub.put(json!(namespace));
-    settle().await;
-    reconcile(&projector, instance_key(NAME))
-        .await
-        .unwrap()
-        .unwrap();
-    assert!(projection(&planes).is_none());
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_projection_has_the_fields_that_the_types_do_not_know() {
     let (planes, projector) = start().await;
@@ -177,75 +142,6 @@ async fn a_projection_shows_that_its_cell_has_no_cluster() {
         let status = projection(&planes).unwrap().status.unwrap();
         assert_eq!(status.conditions[0].reason, expected, "{status:?}");
     }
-}
-
-/// I-12: the hub in use has an old Instance of the same name.
-#[tokio::test(start_paused = true)]
-async fn another_hub_changes_no_projection() {
-    let (planes, projector) = start().await;
-    record(&planes, Some("another")).await;
-    held(&planes, &projector).await;
-    record(&planes, Some(HUB_UID)).await;
-    converge(&projector, || instance_key(NAME), &planes.servers()).await;
-    record(&planes, Some("another")).await;
-    // The projection is as the hub wants it, so nothing is to be written.
-    reconcile(&projector, instance_key(NAME))
-        .await
-        .unwrap()
-        .unwrap();
-    planes
-        .hub
-        .modify::<Instance>(HUB_NAMESPACE, NAME, |instance| {
-            instance["status"]["conditions"][0]["status"] = json!("False");
-        });
-    settle().await;
-    held(&planes, &projector).await;
-    let conditions = projection(&planes).unwrap().status.unwrap().conditions;
-    assert!(conditions[0].is_true());
-}
-
-/// Sets the label of the Instance on the hub that names a namespace of the project. The Instance is in quarantine if
-/// this is another namespace than that of the hub namespace.
-async fn contradict(planes: &FakePlanes, namespace: &str) {
-    planes
-        .hub
-        .modify::<Instance>(HUB_NAMESPACE, NAME, |instance| {
-            instance["metadata"]["labels"][labels::UPSTREAM_NAMESPACE] = json!(namespace);
-        });
-    settle().await;
-}
-
-/// I-12: nothing is written to another hub than the one that the project or the hub namespace has recorded.
-#[tokio::test(start_paused = true)]
-async fn another_hub_gets_and_loses_no_quarantine() {
-    let (planes, projector) = start().await;
-    let is_marked = || {
-        let instance = planes.hub.get::<Instance>(HUB_NAMESPACE, NAME).unwrap();
-        plan::verdict::is_marked(&instance.metadata)
-    };
-    contradict(&planes, "other").await;
-    record(&planes, Some("another")).await;
-    held(&planes, &projector).await;
-    record(&planes, Some(HUB_UID)).await;
-    let of_namespace = |uid: &'static str| {
-        let annotations = json!({api::annotations::HUB_UID: uid});
-        let change = |namespace: &mut Value| namespace["metadata"]["annotations"] = annotations;
-        planes.hub.modify::<Namespace>("", HUB_NAMESPACE, change);
-        settle()
-    };
-    of_namespace("another").await;
-    held(&planes, &projector).await;
-    assert!(!is_marked());
-    of_namespace(HUB_UID).await;
-    converge(&projector, || instance_key(NAME), &planes.servers()).await;
-    assert!(is_marked());
-    contradict(&planes, "").await;
-    record(&planes, Some("another")).await;
-    held(&planes, &projector).await;
-    assert!(is_marked());
-    record(&planes, Some(HUB_UID)).await;
-    converge(&projector, || instance_key(NAME), &planes.servers()).await;
-    assert!(!is_marked() && projection(&planes).is_some());
 }
 
 /// Changes the condition `Ready` on the hub, and returns the condition that the projection then has.

@@ -8,33 +8,88 @@ use harness::proxy::Direction;
 use harness::{Federation, wait};
 use kube::api::DeleteParams;
 use kube::{Api, ResourceExt};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Fleet, FleetProject, until_leading, until_shown};
 use crate::fixture::{WITHIN, create, patch, workload};
 use crate::version_history::VersionHistory;
 
-/// A Workload, and its replicas before the cut, during the cut and after the cut. With `None`, the Workload is deleted.
+/// What the customer wants of a WorkloadDeployment.
+#[derive(Clone, Copy)]
+struct Wanted {
+    replicas: i32,
+    image: &'static str,
+    /// The annotation of expected referenced data.
+    data: Option<&'static str>,
+}
+
+const fn replicas(replicas: i32) -> Wanted {
+    Wanted {
+        replicas,
+        image: "app:1",
+        data: None,
+    }
+}
+
+/// A Workload, and what the customer wants before the cut, during the cut and after the cut. With `None`, the Workload
+/// is deleted.
 struct Changed {
     name: &'static str,
-    replicas: [Option<i32>; 3],
+    steps: [Option<Wanted>; 3],
+    /// Whether the customer deletes the Workload during the cut and creates it again.
+    is_made_again: bool,
+}
+
+const fn changed(name: &'static str, steps: [Option<Wanted>; 3]) -> Changed {
+    Changed {
+        name,
+        steps,
+        is_made_again: false,
+    }
 }
 
 /// An older spec of `shrunk` has more Instances, and an older spec of `grown` has fewer. An older spec of `gone` would
-/// bring it back.
-const CHANGED: [Changed; 3] = [
+/// bring it back. The former WorkloadDeployment of `again` has the generation of the new one, and another template. The
+/// annotation of `resolved` changes without its generation.
+const CHANGED: [Changed; 5] = [
+    changed(
+        "shrunk",
+        [Some(replicas(3)), Some(replicas(1)), Some(replicas(2))],
+    ),
+    changed(
+        "grown",
+        [Some(replicas(1)), Some(replicas(3)), Some(replicas(4))],
+    ),
+    changed("gone", [Some(replicas(1)), None, None]),
     Changed {
-        name: "shrunk",
-        replicas: [Some(3), Some(1), Some(2)],
+        name: "again",
+        steps: [
+            Some(replicas(1)),
+            Some(Wanted {
+                image: "app:2",
+                ..replicas(1)
+            }),
+            Some(Wanted {
+                image: "app:2",
+                ..replicas(2)
+            }),
+        ],
+        is_made_again: true,
     },
-    Changed {
-        name: "grown",
-        replicas: [Some(1), Some(3), Some(4)],
-    },
-    Changed {
-        name: "gone",
-        replicas: [Some(1), None, None],
-    },
+    changed(
+        "resolved",
+        [
+            Some(replicas(1)),
+            Some(Wanted {
+                data: Some("[]"),
+                ..replicas(1)
+            }),
+            Some(Wanted {
+                data: Some("[]"),
+                ..replicas(2)
+            }),
+        ],
+    ),
 ];
 
 /// I-23: a replica whose cache of a project is old becomes the leader. It writes no older spec to the hub, and makes no
@@ -84,8 +139,8 @@ pub(crate) async fn a_leader_with_an_old_cache_rolls_nothing_back(
     drop(cut);
     try_join_all(CHANGED.iter().map(|it| it.change(&project, 2))).await?;
     check().await.context("after the cut")?;
-    for Changed { name, replicas } in &CHANGED {
-        if replicas[2].is_some() {
+    for Changed { name, steps, .. } in &CHANGED {
+        if steps[2].is_some() {
             delete(&project, name).await?;
         }
     }
@@ -100,28 +155,51 @@ impl Changed {
     }
 
     async fn begin(&self, project: &FleetProject<'_>) -> anyhow::Result<()> {
-        let replicas = self.replicas[0].context("no replicas")?;
-        let body = workload(self.name, &[("us", &["DFW"], replicas)]);
-        create::<Workload>(&project.api(), body).await?;
-        project.until_available(self.name, replicas).await
+        self.create(project, self.steps[0].context("nothing wanted")?)
+            .await
+    }
+
+    async fn create(&self, project: &FleetProject<'_>, wanted: Wanted) -> anyhow::Result<()> {
+        create::<Workload>(&project.api(), self.body(wanted)).await?;
+        project.until_available(self.name, wanted.replicas).await
+    }
+
+    fn body(&self, wanted: Wanted) -> Value {
+        let mut body = workload(self.name, &[("us", &["DFW"], wanted.replicas)]);
+        body["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0]["image"] =
+            json!(wanted.image);
+        body
     }
 
     /// Makes the customer's change and waits until it has arrived everywhere.
     async fn change(&self, project: &FleetProject<'_>, step: usize) -> anyhow::Result<()> {
-        let Some(replicas) = self.replicas[step] else {
-            return match self.replicas[step - 1] {
+        let Some(wanted) = self.steps[step] else {
+            return match self.steps[step - 1] {
                 Some(_) => delete(project, self.name).await,
                 None => Ok(()),
             };
         };
-        let wanted = workload(self.name, &[("us", &["DFW"], replicas)]);
-        let change = json!({"spec": {"placements": wanted["spec"]["placements"]}});
+        if self.is_made_again && step == 1 {
+            delete(project, self.name).await?;
+            return self.create(project, wanted).await;
+        }
+        let change = json!({"spec": {"placements": self.body(wanted)["spec"]["placements"]}});
         patch::<Workload>(&project.api(), self.name, change).await?;
-        project.until_available(self.name, replicas).await
+        if let Some(data) = wanted.data {
+            let key = annotations::EXPECTED_REFERENCED_DATA;
+            let change = json!({"metadata": {"annotations": {key: data}}});
+            patch::<WorkloadDeployment>(&project.api(), &self.copy(), change).await?;
+            let has = |copy: &WorkloadDeployment| {
+                copy.annotations().get(key).map(String::as_str) == Some(data)
+            };
+            let copies = project.on_hub();
+            wait::until(&copies, &self.copy(), "annotated", WITHIN, has).await?;
+        }
+        project.until_available(self.name, wanted.replicas).await
     }
 
-    /// Checks all versions of the copy so far. The generation that the copy carries never falls, and its replicas are
-    /// never those of an earlier step. A copy that is gone stays gone.
+    /// Checks all versions of the copy so far. The generation that the copy carries never falls, and the copy never
+    /// returns to an earlier step. A copy that is gone stays gone, unless the customer creates the Workload again.
     async fn was_never_rolled_back(
         &self,
         history: &VersionHistory,
@@ -129,30 +207,57 @@ impl Changed {
     ) -> anyhow::Result<()> {
         let seen = history.until_now(copies, &self.copy()).await?;
         ensure!(seen.lists == 1, "versions of {} may be missing", self.name);
-        let mut before = (0, 0);
+        let mut before = None;
         let mut described = Vec::new();
         for version in &seen.versions {
-            let carried = version.object.annotations();
-            let carried = carried.get(annotations::UPSTREAM_GENERATION);
-            let carried: i64 = carried.context("no upstream generation")?.parse()?;
-            let replicas = version.object.spec.scale_settings.min_replicas;
-            let step = self.replicas.iter().position(|it| *it == Some(replicas));
-            let now = (carried, step.context("a spec that was never wanted")?);
+            let now = self.carried(&version.object)?;
             described.push(format!("{now:?} gone {}", version.gone));
-            ensure!(
-                now.0 >= before.0 && now.1 >= before.1,
-                "{} was rolled back: {described:#?}",
-                self.name
-            );
-            before = now;
+            if let Some((was_gone, before)) = &before {
+                ensure!(
+                    now.is_not_before(before) && (!was_gone || now.step > before.step),
+                    "{} was rolled back: {described:#?}",
+                    self.name
+                );
+            }
+            before = Some((version.gone, now));
         }
-        let ends = seen.versions.iter().position(|version| version.gone);
-        ensure!(
-            ends.is_none_or(|end| end + 1 == seen.versions.len()),
-            "{} was made again",
-            self.name
-        );
         Ok(())
+    }
+
+    fn carried(&self, copy: &WorkloadDeployment) -> anyhow::Result<Carried> {
+        let annotation = |key| copy.annotations().get(key).map(String::as_str);
+        let generation = annotation(annotations::UPSTREAM_GENERATION);
+        let data = annotation(annotations::EXPECTED_REFERENCED_DATA);
+        let template = json!(copy.spec.template);
+        let image = template.pointer("/spec/runtime/sandbox/containers/0/image");
+        let replicas = copy.spec.scale_settings.min_replicas;
+        let step = self.steps.iter().position(|wanted| {
+            wanted.is_some_and(|it| {
+                it.replicas == replicas && it.data == data && image == Some(&json!(it.image))
+            })
+        });
+        Ok(Carried {
+            uid: annotation(annotations::UPSTREAM_UID)
+                .context("no upstream UID")?
+                .to_owned(),
+            generation: generation.context("no upstream generation")?.parse()?,
+            step: step.context("a state that was never wanted")?,
+        })
+    }
+}
+
+/// What a version of a copy carries.
+#[derive(Debug)]
+struct Carried {
+    uid: String,
+    generation: i64,
+    step: usize,
+}
+
+impl Carried {
+    fn is_not_before(&self, former: &Self) -> bool {
+        let is_older = self.uid == former.uid && self.generation < former.generation;
+        !is_older && self.step >= former.step
     }
 }
 

@@ -307,14 +307,16 @@ fn only_the_annotation_of_referenced_data_is_copied_also_its_absence() {
         copy.annotations_mut()
             .insert("example.com/note".into(), "the hub's".into());
         let applied = plan_for(&deployment, &hub).apply_copy;
-        let generation = annotations::UPSTREAM_GENERATION;
-        let expected = [
-            wanted.map(|value| (key.to_owned(), value.to_owned())),
-            Some((generation.to_owned(), "5".to_owned())),
+        let carried = [
+            (annotations::UPSTREAM_GENERATION, "5".to_owned()),
+            (annotations::UPSTREAM_UID, deployment.uid().unwrap()),
         ];
+        let carried = carried.map(|(key, value)| Some((key.to_owned(), value)));
+        let data = wanted.map(|value| (key.to_owned(), value.to_owned()));
+        let expected = carried.into_iter().chain([data]);
         assert_eq!(
             applied.map(|copy| copy.annotations),
-            (wanted != there).then(|| expected.into_iter().flatten().collect()),
+            (wanted != there).then(|| expected.flatten().collect()),
             "{wanted:?} {there:?}"
         );
     }

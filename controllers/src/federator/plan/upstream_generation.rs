@@ -1,9 +1,12 @@
-//! Decides whether the cache of the project may be used to change a copy. Each copy carries a generation: the
-//! generation of the WorkloadDeployment in the project when the copy was written. A cache that is behind the project
-//! must not bring back an older spec, and must not remove Instances.
+//! Decides whether the cache of the project may be used to change a copy. Each copy carries the UID and the generation
+//! of the project's WorkloadDeployment from which the copy was written. A cache that is behind the project must not
+//! bring back an older spec or older referenced data, and must not remove Instances.
 
 use api::{WorkloadDeployment, annotations};
 use kube::ResourceExt;
+
+use super::same_referenced_data;
+use crate::objects::StringMap;
 
 /// The generation that the copy carries, compared with the generation in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,44 +15,69 @@ pub(super) enum Carried {
     NotNewer { is_current: bool },
     /// A newer generation than the one in the cache. The cache is behind, or the project was restored.
     Newer,
-    /// Nothing readable. An older version wrote the copy, or someone edited the annotation.
-    Unknown { is_absent: bool },
+    /// Not a generation of the WorkloadDeployment in the cache. The project has made the WorkloadDeployment again, or
+    /// an older version wrote the copy, or someone edited the annotations. Generations of two objects say nothing about
+    /// their order.
+    Unknown { may_stay: bool },
 }
 
-/// Compares the generation that the copy carries with the WorkloadDeployment in the cache.
+/// Returns the annotations with which a copy carries the UID and the generation of its WorkloadDeployment.
+pub(super) fn carried_annotations(deployment: &WorkloadDeployment) -> StringMap {
+    let metadata = &deployment.metadata;
+    let carried = [
+        (annotations::UPSTREAM_UID, metadata.uid.clone()),
+        (
+            annotations::UPSTREAM_GENERATION,
+            metadata.generation.map(|generation| generation.to_string()),
+        ),
+    ];
+    let present = carried
+        .into_iter()
+        .filter_map(|(key, value)| Some((key.to_owned(), value?)));
+    present.collect()
+}
+
+/// Compares the UID and the generation that the copy carries with the WorkloadDeployment in the cache.
 pub(super) fn carried(copy: &WorkloadDeployment, deployment: &WorkloadDeployment) -> Carried {
-    let carried = copy.annotations().get(annotations::UPSTREAM_GENERATION);
+    let annotation = |key| copy.annotations().get(key).map(String::as_str);
+    let uid = annotation(annotations::UPSTREAM_UID);
+    let is_own = uid.is_some() && uid == deployment.metadata.uid.as_deref();
+    let carried = annotation(annotations::UPSTREAM_GENERATION);
     let generation = carried.and_then(|carried| carried.parse::<i64>().ok());
     match (generation, deployment.metadata.generation) {
-        (Some(carried), Some(current)) if carried > current => Carried::Newer,
-        (Some(carried), Some(current)) => Carried::NotNewer {
+        (Some(carried), Some(current)) if is_own && carried > current => Carried::Newer,
+        (Some(carried), Some(current)) if is_own => Carried::NotNewer {
             is_current: carried == current,
         },
-        _ => Carried::Unknown {
-            is_absent: carried.is_none(),
+        (generation, current) => Carried::Unknown {
+            may_stay: uid.is_none()
+                && (carried.is_none() || generation.is_some() && generation == current),
         },
     }
 }
 
 impl Carried {
-    /// Returns whether the annotation must be written although the rest of the copy is as desired. The annotation is
-    /// not added to a copy of an older version, because Karmada would write every object to its cells again.
+    /// Returns whether the annotations must be written although the rest of the copy is as desired. They are not added
+    /// to a copy of an older version, because Karmada would write every object to its cells again.
     pub(super) fn must_be_written(self) -> bool {
         match self {
             Self::NotNewer { is_current } => !is_current,
             Self::Newer => true,
-            Self::Unknown { is_absent } => !is_absent,
+            Self::Unknown { may_stay } => !may_stay,
         }
     }
 
     /// Returns whether the project's API server must confirm the WorkloadDeployment before it is written to the copy.
+    /// The generation does not cover the annotation of referenced data.
     pub(super) fn needs_confirmation(
         self,
         copy: &WorkloadDeployment,
         deployment: &WorkloadDeployment,
     ) -> bool {
         match self {
-            Self::NotNewer { .. } => shrinks(copy, deployment),
+            Self::NotNewer { .. } => {
+                shrinks(copy, deployment) || !same_referenced_data(copy, deployment)
+            }
             Self::Newer | Self::Unknown { .. } => true,
         }
     }
@@ -66,10 +94,13 @@ mod tests {
     use super::*;
     use crate::fixtures::deployment;
 
-    fn copy(carried: Option<&str>, replicas: i32) -> WorkloadDeployment {
+    fn copy(uid: Option<&str>, generation: Option<&str>, replicas: i32) -> WorkloadDeployment {
         let mut copy = deployment("ns-1", "web", "DFW", replicas);
-        let carried = carried.map(|it| (annotations::UPSTREAM_GENERATION.into(), it.into()));
-        copy.metadata.annotations = carried.map(|it| [it].into());
+        let carried = [
+            uid.map(|it| (annotations::UPSTREAM_UID.into(), it.into())),
+            generation.map(|it| (annotations::UPSTREAM_GENERATION.into(), it.into())),
+        ];
+        copy.metadata.annotations = Some(carried.into_iter().flatten().collect());
         copy
     }
 
@@ -77,27 +108,39 @@ mod tests {
     fn a_copy_is_written_without_asking_only_when_it_grows_to_a_newer_generation() {
         // The cache has generation 5 and two replicas.
         let cached = deployment("default", "web", "DFW", 2);
-        for (carried_generation, replicas, must_be_written, needs_confirmation) in [
-            (Some("5"), 2, false, false),
-            (Some("5"), 1, false, false),
-            (Some("5"), 3, false, true),
-            (Some("4"), 2, true, false),
-            (Some("4"), 1, true, false),
-            (Some("4"), 3, true, true),
-            (Some("6"), 2, true, true),
-            (Some("6"), 1, true, true),
-            (None, 2, false, true),
-            (Some("five"), 2, true, true),
-            (Some(""), 2, true, true),
+        let (own, other) = (cached.metadata.uid.as_deref(), Some("other"));
+        for (uid, generation, replicas, must_be_written, needs_confirmation) in [
+            (own, Some("5"), 2, false, false),
+            (own, Some("5"), 1, false, false),
+            (own, Some("5"), 3, false, true),
+            (own, Some("4"), 2, true, false),
+            (own, Some("4"), 1, true, false),
+            (own, Some("4"), 3, true, true),
+            (own, Some("6"), 2, true, true),
+            (own, Some("6"), 1, true, true),
+            (own, None, 2, true, true),
+            (own, Some("five"), 2, true, true),
+            (own, Some(""), 2, true, true),
+            // A WorkloadDeployment of the same name that was deleted, or that the cache does not have yet.
+            (other, Some("4"), 1, true, true),
+            (other, Some("5"), 2, true, true),
+            (other, Some("6"), 2, true, true),
+            (Some(""), Some("5"), 2, true, true),
+            // An older version wrote the copy.
+            (None, None, 2, false, true),
+            (None, Some("5"), 2, false, true),
+            (None, Some("4"), 1, true, true),
+            (None, Some("6"), 2, true, true),
+            (None, Some("five"), 2, true, true),
         ] {
-            let copy = copy(carried_generation, replicas);
+            let copy = copy(uid, generation, replicas);
             let carried = carried(&copy, &cached);
             let decided = (
                 carried.must_be_written(),
                 carried.needs_confirmation(&copy, &cached),
             );
             let expected = (must_be_written, needs_confirmation);
-            assert_eq!(decided, expected, "{carried_generation:?} {replicas}");
+            assert_eq!(decided, expected, "{uid:?} {generation:?} {replicas}");
         }
     }
 }

@@ -83,6 +83,31 @@ async fn a_new_deployment_waits_while_another_of_its_project_is_on_another_hub()
     }
 }
 
+/// I-12: the hub in use has an old copy, which is not a copy of the project any more.
+#[tokio::test(start_paused = true)]
+async fn another_hub_loses_no_copy() {
+    let keep = async |planes: &FakePlanes, federator: &Federator| {
+        let error = reconcile(federator, project_key("old")).await.unwrap();
+        let error = error.expect_err("held");
+        let is_held = matches!(error, ReconcileError::Contradiction { .. });
+        assert!(is_held, "{error}");
+        assert_eq!(take_writes(&[&planes.hub]), [""; 0]);
+    };
+    let on_hub = || vec![hub_namespace(), policy(), copy("old")];
+    let (planes, federator) = start(of_another_hub(recorded(NAME)), on_hub()).await;
+    keep(&planes, &federator).await;
+    held(&planes, &federator).await;
+    planes.project.put(recorded(NAME));
+    planes.hub.put(of_another_hub(hub_namespace()));
+    settle().await;
+    keep(&planes, &federator).await;
+    planes.hub.put(hub_namespace());
+    settle().await;
+    converge(&federator, || project_key("old"), &planes.servers()).await;
+    let old = planes.hub.get::<WorkloadDeployment>(HUB_NAMESPACE, "old");
+    assert!(old.is_none());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_hub_that_replaces_another_takes_its_deployments() {
     let replaces = |planes: &FakePlanes| {

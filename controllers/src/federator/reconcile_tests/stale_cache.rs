@@ -13,8 +13,10 @@ fn at(mut object: Value, generation: i64, replicas: i32) -> Value {
 fn copy_of(generation: i64, replicas: i32) -> Value {
     let mut copy = at(copy(NAME), 3, replicas);
     copy["metadata"]["labels"][api::labels::UPSTREAM_NAMESPACE] = json!("default");
-    copy["metadata"]["annotations"] =
-        json!({annotations::UPSTREAM_GENERATION: generation.to_string()});
+    copy["metadata"]["annotations"] = json!({
+        annotations::UPSTREAM_GENERATION: generation.to_string(),
+        annotations::UPSTREAM_UID: recorded(NAME)["metadata"]["uid"],
+    });
     copy
 }
 
@@ -71,6 +73,69 @@ async fn an_older_generation_is_never_written_to_the_hub() {
         .unwrap()
         .unwrap();
     assert_eq!(take_writes(&[&planes.hub]), [""; 0]);
+}
+
+/// I-23: generations of two WorkloadDeployments of the same name cannot be compared.
+#[tokio::test(start_paused = true)]
+async fn a_deployment_that_was_made_again_is_not_rolled_back() {
+    let image = |mut object: Value, image: &str| {
+        object["spec"]["template"] = objects::later_template();
+        object["spec"]["template"]["spec"]["image"] = json!(image);
+        object
+    };
+    let mut of_an_older_version = copy_of(1, 3);
+    let annotations = of_an_older_version["metadata"]["annotations"].as_object_mut();
+    annotations.unwrap().remove(annotations::UPSTREAM_UID);
+    let mut of_this_version = copy_of(1, 3);
+    of_this_version["metadata"]["annotations"][annotations::UPSTREAM_UID] = json!("again");
+    for copy in [of_this_version, of_an_older_version] {
+        // The cache of this process has the former WorkloadDeployment. The former leader has written the new one.
+        let former = image(at(recorded(NAME), 1, 3), "old");
+        let copy = image(copy, "new");
+        let (planes, federator) = start_with(former, Some(copy.clone())).await;
+        let mut again = image(at(recorded(NAME), 1, 3), "new");
+        again["metadata"]["uid"] = json!("again");
+        planes.project.put(again);
+        assert_waits(reconcile_stale(&federator).await);
+        assert_eq!(take_writes(&[&planes.hub]), [""; 0]);
+        converge(&federator, || project_key(NAME), &planes.servers()).await;
+        let stored = on_hub(&planes).unwrap();
+        assert_eq!(json!(stored.spec.template), copy["spec"]["template"]);
+        assert_eq!(stored.annotations()[annotations::UPSTREAM_GENERATION], "1");
+    }
+}
+
+/// I-19: a change of an annotation does not change the generation.
+#[tokio::test(start_paused = true)]
+async fn an_older_annotation_of_referenced_data_is_never_written_to_the_hub() {
+    let data = |mut object: Value, data: Option<&str>| {
+        let annotations = object["metadata"]["annotations"].as_object_mut().unwrap();
+        let key = annotations::EXPECTED_REFERENCED_DATA.to_owned();
+        annotations.extend(data.map(|data| (key, json!(data))));
+        object
+    };
+    for (old, new) in [
+        (None, Some(r#"["Secret/a"]"#)),
+        (Some(r#"["Secret/a"]"#), Some("[]")),
+        (Some(r#"["Secret/a"]"#), None),
+    ] {
+        let former = data(at(recorded(NAME), 1, 3), old);
+        let copy = data(copy_of(1, 3), new);
+        let (planes, federator) = start_with(former, Some(copy)).await;
+        planes.project.put(data(at(recorded(NAME), 1, 3), new));
+        assert_waits(reconcile_stale(&federator).await);
+        let is_kept = || {
+            let copy = on_hub(&planes).unwrap();
+            let kept = copy
+                .annotations()
+                .get(annotations::EXPECTED_REFERENCED_DATA);
+            kept.map(String::as_str) == new
+        };
+        assert!(is_kept());
+        assert_eq!(take_writes(&[&planes.hub]), [""; 0]);
+        converge(&federator, || project_key(NAME), &planes.servers()).await;
+        assert!(is_kept());
+    }
 }
 
 /// Neither cache has the generation that the former leader has written.

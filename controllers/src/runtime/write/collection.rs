@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 
+use api::annotations;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{ListParams, ObjectList};
 use kube::core::{ClusterResourceScope, NamespaceResourceScope, PartialObjectMeta};
@@ -97,8 +98,8 @@ impl<K: Object> Collection<'_, K> {
     }
 
     /// Confirms with the API server that a cached object is not behind: the answer is the same object with the same
-    /// spec and the same state of its deletion. Ask before a change that must not follow from an old spec, because it
-    /// removes Instances.
+    /// spec, the same annotation of referenced data and the same state of its deletion. Ask before a change that must
+    /// not follow from an old spec, because it removes or replaces Instances.
     ///
     /// # Errors
     ///
@@ -107,7 +108,11 @@ impl<K: Object> Collection<'_, K> {
         let current = self.find(&cached.name_any()).await?;
         let state = |metadata: &ObjectMeta| {
             let is_terminating = metadata.deletion_timestamp.is_some();
-            (metadata.uid.clone(), metadata.generation, is_terminating)
+            let annotations = metadata.annotations.as_ref();
+            // The generation does not cover annotations.
+            let data = annotations.and_then(|it| it.get(annotations::EXPECTED_REFERENCED_DATA));
+            let uid = metadata.uid.clone();
+            (uid, metadata.generation, data.cloned(), is_terminating)
         };
         match current.as_ref().map(state) == Some(state(cached.meta())) {
             true => Ok(()),
