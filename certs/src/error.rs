@@ -48,6 +48,12 @@ pub enum CertificateProblem {
     /// The file has no certificate.
     #[error("holds no certificate")]
     NoCertificate,
+    /// The file of the authorities is missing or empty. The files of the former certificate had authorities.
+    #[error(
+        "is missing or empty, but the former certificate came with authorities: restore the file, or restart the \
+         process to serve without it"
+    )]
+    NoAuthorities,
     /// The file has no private key.
     #[error("holds no private key: {0}")]
     NoPrivateKey(#[source] pem::Error),
@@ -103,6 +109,7 @@ impl CertificateError {
             Self::Invalid { problem, .. } => problem,
         };
         match problem {
+            CertificateProblem::NoAuthorities => "missing",
             CertificateProblem::NotPem(_)
             | CertificateProblem::NoCertificate
             | CertificateProblem::NoPrivateKey(_)

@@ -34,7 +34,8 @@ pub struct Files {
     pub certificate: String,
     /// File name of the private key.
     pub key: String,
-    /// File name of the certificates of the authorities that sign the certificate. The file is optional.
+    /// File name of the certificates of the authorities that sign the certificate. The file is optional, and it may be
+    /// empty: the CSI driver of cert-manager writes an empty file if the issuer gives no authority.
     pub authorities: String,
     /// File name of the certificates of the authorities that sign the certificates of clients. With `None`, clients are
     /// not asked for a certificate.
@@ -135,6 +136,14 @@ impl Files {
         }
     }
 
+    /// Returns an error about the file of the authorities.
+    pub(crate) fn refuse_authorities(&self, problem: CertificateProblem) -> CertificateError {
+        CertificateError::Invalid {
+            path: self.authorities_path(),
+            problem,
+        }
+    }
+
     /// Reads and checks the files.
     ///
     /// # Errors
@@ -161,11 +170,8 @@ impl Files {
             .ok_or_else(|| refuse(CertificateProblem::NoCertificate))?;
         let leaf = Leaf::new(leaf.clone()).map_err(refuse)?;
         leaf.check_time(now).map_err(refuse)?;
-        let authorities = pem.authorities.as_deref().unwrap_or_default();
-        let authorities = CertificateDer::pem_slice_iter(authorities)
-            .map(|authority| authority.map(|authority| authority.to_vec()))
-            .collect::<Result<_, _>>()
-            .map_err(|error| invalid(self.authorities_path(), CertificateProblem::NotPem(error)))?;
+        let authorities = authorities(pem.authorities.as_deref().unwrap_or_default())
+            .map_err(|problem| self.refuse_authorities(problem))?;
         leaf.check_authorities(intermediates, &authorities, &self.authorities, now)
             .map_err(refuse)?;
         let key = PrivateKeyDer::from_pem_slice(&pem.key)
@@ -228,6 +234,18 @@ impl Certificates {
             authorities: Authorities::from([certificate.der().to_vec()]),
         })
     }
+}
+
+/// Returns the authorities in a PEM text. An empty text has none.
+fn authorities(pem: &[u8]) -> Result<Authorities, CertificateProblem> {
+    let authorities: Authorities = CertificateDer::pem_slice_iter(pem)
+        .map(|authority| authority.map(|authority| authority.to_vec()))
+        .collect::<Result<_, _>>()
+        .map_err(CertificateProblem::NotPem)?;
+    if authorities.is_empty() && !pem.trim_ascii().is_empty() {
+        return Err(CertificateProblem::NoCertificate);
+    }
+    Ok(authorities)
 }
 
 /// Returns a verifier that asks clients for a certificate of these authorities. A client may also present none, because

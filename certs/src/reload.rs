@@ -18,7 +18,7 @@ use crate::load::{Authorities, Certificates, Files, Pem};
 use crate::serve::Acceptor;
 
 /// If the served certificate expires within this time (1 min), a new certificate replaces it even if callers do not
-/// trust the new certificate yet.
+/// trust the new certificate yet, or if its authorities are unknown.
 const LAST_MOMENT: SignedDuration = SignedDuration::from_mins(1);
 
 /// Polls the files. When they change, replaces the configuration for new connections.
@@ -191,6 +191,7 @@ impl Reloader {
                 .map_err(|problem| self.files.refuse(problem));
         }
         let certificates = self.files.check(&pem, now)?;
+        self.check_authorities(&certificates.authorities, now)?;
         self.check_leaf(&certificates.leaf, now)
             .map_err(|problem| self.files.refuse(problem))?;
         self.accepted = Some((pem, certificates.leaf.clone()));
@@ -198,6 +199,23 @@ impl Reloader {
             .send_modify(|state| state.mounted.clone_from(&certificates.authorities));
         self.waiting = Some(certificates);
         self.try_waiting();
+        Ok(())
+    }
+
+    /// Checks that the files still have authorities if the former files had some. Without this check, the certificate of
+    /// another authority would be served before callers trust this authority: a writer that replaces the files one by
+    /// one can have written the certificate, but not yet the authorities.
+    fn check_authorities(
+        &self,
+        authorities: &Authorities,
+        now: Timestamp,
+    ) -> Result<(), CertificateError> {
+        let had_some = !self.state.borrow().mounted.is_empty();
+        if authorities.is_empty() && had_some && !self.is_urgent(now) {
+            return Err(self
+                .files
+                .refuse_authorities(CertificateProblem::NoAuthorities));
+        }
         Ok(())
     }
 
@@ -222,8 +240,6 @@ impl Reloader {
             self.waiting = Some(waiting);
             return;
         }
-        let serves_until = self.state.borrow().not_after;
-        let urgent = serves_until.is_none_or(|until| until - LAST_MOMENT <= now);
         // The served certificate has the same single authority. A caller that does not trust this authority cannot call
         // the server now either, so the new certificate changes nothing for the caller.
         let is_known =
@@ -231,11 +247,17 @@ impl Reloader {
         let trusted = self.trusted.as_ref();
         let is_trusted =
             trusted.is_none_or(|trusted| waiting.authorities.is_subset(&trusted.borrow()));
-        if urgent || is_known || is_trusted {
+        if self.is_urgent(now) || is_known || is_trusted {
             self.put_into_service(waiting);
         } else {
             self.waiting = Some(waiting);
         }
+    }
+
+    /// Returns whether no certificate is served, or the served certificate is about to expire.
+    fn is_urgent(&self, now: Timestamp) -> bool {
+        let serves_until = self.state.borrow().not_after;
+        serves_until.is_none_or(|until| until - LAST_MOMENT <= now)
     }
 
     fn put_into_service(&mut self, certificates: Certificates) {

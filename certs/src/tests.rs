@@ -1,5 +1,6 @@
 //! Connections that are served with certificates from files.
 
+mod authorities;
 mod checks;
 mod crowds;
 mod files;
