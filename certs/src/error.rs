@@ -57,10 +57,10 @@ pub enum CertificateProblem {
     /// The file has no private key.
     #[error("holds no private key: {0}")]
     NoPrivateKey(#[source] pem::Error),
-    /// The leaf certificate is not X.509.
+    /// A certificate is not X.509.
     #[error("is not X.509: {0}")]
     NotX509(#[source] Box<dyn Error + Send + Sync>),
-    /// The leaf certificate expires at a time that cannot be represented.
+    /// A certificate expires at a time that cannot be represented.
     #[error("has an expiry time out of range: {0}")]
     ExpiryOutOfRange(#[source] jiff::Error),
     /// The leaf certificate has expired.
@@ -76,6 +76,18 @@ pub enum CertificateProblem {
         authorities: String,
         /// The error of the TLS library.
         source: rustls::Error,
+    },
+    /// The authority that signed the certificate is itself not valid now. Callers refuse the certificate.
+    #[error(
+        "the authority in {authorities} that signed the certificate is valid only from {not_before} until {not_after}"
+    )]
+    AuthorityNotValid {
+        /// File name of the authorities.
+        authorities: String,
+        /// Begin of the validity period of the authority.
+        not_before: Timestamp,
+        /// End of the validity period of the authority.
+        not_after: Timestamp,
     },
     /// Callers reach the server at other names than those of the certificate.
     #[error(
@@ -117,7 +129,9 @@ impl CertificateError {
             | CertificateProblem::ExpiryOutOfRange(_) => "broken",
             CertificateProblem::Expired(_) => "expired",
             CertificateProblem::NotYetValid(_) => "not_yet_valid",
-            CertificateProblem::Untrusted { .. } => "untrusted",
+            CertificateProblem::Untrusted { .. } | CertificateProblem::AuthorityNotValid { .. } => {
+                "untrusted"
+            }
             CertificateProblem::WrongNames { .. } => "wrong_names",
             CertificateProblem::Mismatch { .. } => "mismatch",
         }

@@ -16,6 +16,7 @@ use rustls::server::{NoClientAuth, NoServerSessionStorage, WebPkiClientVerifier}
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{RootCertStore, ServerConfig};
 
+use crate::chain::{Authority, Chain};
 use crate::error::{CertificateError, CertificateProblem};
 use crate::leaf::Leaf;
 
@@ -56,7 +57,7 @@ pub(crate) struct Pem {
 pub struct Certificates {
     /// The TLS configuration for new connections.
     pub config: Arc<ServerConfig>,
-    pub(crate) leaf: Leaf,
+    pub(crate) chain: Chain,
     /// The authorities that came with the certificate.
     pub authorities: Authorities,
 }
@@ -169,11 +170,17 @@ impl Files {
             .split_first()
             .ok_or_else(|| refuse(CertificateProblem::NoCertificate))?;
         let leaf = Leaf::new(leaf.clone()).map_err(refuse)?;
-        leaf.check_time(now).map_err(refuse)?;
         let authorities = authorities(pem.authorities.as_deref().unwrap_or_default())
             .map_err(|problem| self.refuse_authorities(problem))?;
-        leaf.check_authorities(intermediates, &authorities, &self.authorities, now)
-            .map_err(refuse)?;
+        let roots = authorities.iter().map(|der| Authority::new(der));
+        let roots = roots.collect::<Result<_, _>>();
+        let checked = Chain {
+            leaf,
+            intermediates: intermediates.to_vec(),
+            authorities: roots.map_err(|problem| self.refuse_authorities(problem))?,
+            file: self.authorities.clone(),
+        };
+        checked.check_time(now).map_err(refuse)?;
         let key = PrivateKeyDer::from_pem_slice(&pem.key)
             .map_err(|error| invalid(self.key_path(), CertificateProblem::NoPrivateKey(error)))?;
         let clients = match (&pem.client_authorities, &self.client_authorities) {
@@ -193,7 +200,7 @@ impl Files {
         })?;
         Ok(Certificates {
             config,
-            leaf,
+            chain: checked,
             authorities,
         })
     }
@@ -202,7 +209,7 @@ impl Files {
 impl Certificates {
     /// Returns the expiry time of the leaf certificate.
     pub fn not_after(&self) -> Timestamp {
-        self.leaf.not_after
+        self.chain.leaf.not_after()
     }
 
     /// Makes a new key and a self-signed certificate for these names. The certificate is valid for one year from `now`.
@@ -230,7 +237,12 @@ impl Certificates {
         let config = server_config(vec![certificate.der().clone()], key, None)?;
         Ok(Self {
             config,
-            leaf: Leaf::new(certificate.der().clone())?,
+            chain: Chain {
+                leaf: Leaf::new(certificate.der().clone())?,
+                intermediates: Vec::new(),
+                authorities: vec![Authority::new(certificate.der())?],
+                file: String::new(),
+            },
             authorities: Authorities::from([certificate.der().to_vec()]),
         })
     }

@@ -11,13 +11,13 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::chain::Chain;
 use crate::clock::Clock;
 use crate::error::{CertificateError, CertificateProblem};
-use crate::leaf::Leaf;
 use crate::load::{Authorities, Certificates, Files, Pem};
 use crate::serve::Acceptor;
 
-/// If the served certificate expires within this time (1 min), a new certificate replaces it even if callers do not
+/// If the served certificate or its authority expires within this time (1 min), a new certificate replaces it even if callers do not
 /// trust the new certificate yet, or if its authorities are unknown.
 const LAST_MOMENT: SignedDuration = SignedDuration::from_mins(1);
 
@@ -28,8 +28,10 @@ const LAST_MOMENT: SignedDuration = SignedDuration::from_mins(1);
 pub struct Reloader {
     files: Files,
     clock: Clock,
-    /// The last files that passed every check, and their leaf.
-    accepted: Option<(Pem, Leaf)>,
+    /// The last files that passed every check, and their certificate chain.
+    accepted: Option<(Pem, Chain)>,
+    /// The certificate chain in service.
+    served: Option<Chain>,
     /// The names at which callers reach the server; `None` if they are unknown.
     names: Option<watch::Receiver<BTreeSet<String>>>,
     /// Whether another certificate is served while the files are missing.
@@ -88,6 +90,7 @@ impl Reloader {
             files,
             clock,
             accepted: None,
+            served: None,
             names: None,
             has_substitute: false,
             trusted: None,
@@ -183,18 +186,18 @@ impl Reloader {
     fn poll(&mut self) -> Result<(), CertificateError> {
         let pem = self.files.read()?;
         let now = (self.clock)();
-        if let Some((accepted, leaf)) = &self.accepted
+        if let Some((accepted, chain)) = &self.accepted
             && *accepted == pem
         {
             return self
-                .check_leaf(leaf, now)
+                .check_chain(chain, now)
                 .map_err(|problem| self.files.refuse(problem));
         }
         let certificates = self.files.check(&pem, now)?;
         self.check_authorities(&certificates.authorities, now)?;
-        self.check_leaf(&certificates.leaf, now)
+        self.check_chain(&certificates.chain, now)
             .map_err(|problem| self.files.refuse(problem))?;
-        self.accepted = Some((pem, certificates.leaf.clone()));
+        self.accepted = Some((pem, certificates.chain.clone()));
         self.state
             .send_modify(|state| state.mounted.clone_from(&certificates.authorities));
         self.waiting = Some(certificates);
@@ -219,11 +222,12 @@ impl Reloader {
         Ok(())
     }
 
-    /// Checks what can change while the files stay the same: the time, and the names at which callers reach the server.
-    fn check_leaf(&self, leaf: &Leaf, now: Timestamp) -> Result<(), CertificateProblem> {
-        leaf.check_time(now)?;
+    /// Checks what can change while the files stay the same: whether the certificate and its authority are valid at this
+    /// time, and the names at which callers reach the server.
+    fn check_chain(&self, chain: &Chain, now: Timestamp) -> Result<(), CertificateProblem> {
+        chain.check_time(now)?;
         match &self.names {
-            Some(names) => leaf.check_names(&names.borrow()),
+            Some(names) => chain.leaf.check_names(&names.borrow()),
             None => Ok(()),
         }
     }
@@ -236,7 +240,7 @@ impl Reloader {
             return;
         };
         let now = (self.clock)();
-        if self.check_leaf(&waiting.leaf, now).is_err() {
+        if self.check_chain(&waiting.chain, now).is_err() {
             self.waiting = Some(waiting);
             return;
         }
@@ -254,18 +258,20 @@ impl Reloader {
         }
     }
 
-    /// Returns whether no certificate is served, or the served certificate is about to expire.
+    /// Returns whether no certificate is served, or the served certificate or its authority is about to expire.
     fn is_urgent(&self, now: Timestamp) -> bool {
-        let serves_until = self.state.borrow().not_after;
-        serves_until.is_none_or(|until| until - LAST_MOMENT <= now)
+        let served = self.served.as_ref();
+        served.is_none_or(|chain| chain.check_time(now + LAST_MOMENT).is_err())
     }
 
     fn put_into_service(&mut self, certificates: Certificates) {
         let Certificates {
             config,
-            leaf: Leaf { not_after, .. },
+            chain,
             authorities,
         } = certificates;
+        let not_after = chain.leaf.not_after();
+        self.served = Some(chain);
         self.config.store(Some(config));
         let now = (self.clock)();
         self.state.send_modify(|state| {

@@ -1,5 +1,6 @@
 //! Certificates whose authorities are missing, unreadable, or not valid at the present time.
 
+use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use tokio::sync::watch;
 use tokio_util::sync::DropGuard;
 
@@ -32,10 +33,10 @@ impl Followed {
     async fn until(&self, expected: impl FnMut(&CertificateState) -> bool) -> CertificateState {
         let mut state = self.state.clone();
         let reached = state.wait_for(expected);
-        match tokio::time::timeout(Duration::from_secs(20), reached).await {
-            Ok(state) => state.unwrap().clone(),
-            Err(_) => panic!("not reached: {:?}", self.state.borrow().problem),
-        }
+        let Ok(reached) = tokio::time::timeout(Duration::from_secs(20), reached).await else {
+            panic!("not reached: {:?}", self.state.borrow().problem);
+        };
+        reached.unwrap().clone()
     }
 
     /// Waits until a file was refused for the `count`th time. Returns the problem.
@@ -94,7 +95,7 @@ async fn a_certificate_without_authorities_is_served_before_the_former_expires()
     let volume = TempDir::new().unwrap();
     let authority = TestAuthority::new("one");
     authority.swap(volume.path(), "..1", |params| {
-        params.not_after = rcgen::date_time_ymd(2026, 11, 22);
+        params.not_after = date_time_ymd(2026, 11, 22);
     });
     let followed = Followed::start(volume.path(), later, &[&authority]);
     let (certificate, key) = authority.sign(|_| {});
@@ -121,4 +122,100 @@ async fn an_issuer_need_not_give_authorities() {
         let state = followed.until(|state| state.reloads == count).await;
         assert_eq!((state.failures, state.problem), (0, None));
     }
+}
+
+fn authority(name: &str, change: impl FnOnce(&mut CertificateParams)) -> TestAuthority {
+    TestAuthority::with_key(name, KeyPair::generate().unwrap(), change)
+}
+
+/// Go's TLS clients check the validity period of the authority too.
+#[tokio::test]
+async fn a_certificate_of_an_authority_outside_its_period_is_not_served() {
+    let volume = TempDir::new().unwrap();
+    let former = TestAuthority::new("one");
+    former.swap(volume.path(), "..1", |_| {});
+    let expired = authority("two", |params| {
+        params.not_after = date_time_ymd(2026, 11, 20);
+    });
+    let early = authority("three", |params| {
+        params.not_before = date_time_ymd(2026, 11, 22);
+    });
+    let followed = Followed::start(volume.path(), clock, &[&former, &expired, &early]);
+    let both = former.0.pem() + &expired.0.pem();
+    for (authority, content, period, count) in [
+        (&expired, expired.0.pem(), "until 2026-11-20T00:00:00Z", 1),
+        (&early, early.0.pem(), "from 2026-11-22T00:00:00Z", 2),
+        (&expired, both, "until 2026-11-20T00:00:00Z", 3),
+    ] {
+        let (certificate, key) = authority.sign(|_| {});
+        let generation = format!("..2-{count}");
+        swap(
+            volume.path(),
+            &generation,
+            &certificate,
+            &key,
+            Some(&content),
+        );
+        let problem = followed.failure(count).await;
+        let expected =
+            "tls.crt: the authority in ca.crt that signed the certificate is valid only ";
+        assert!(problem.contains(expected), "{problem}");
+        assert!(problem.contains(period), "{problem}");
+    }
+}
+
+/// The renewed authority has the name and the key of the expired one, so it signed the same certificates.
+#[tokio::test]
+async fn a_renewed_authority_can_stand_beside_the_expired_one() {
+    let volume = TempDir::new().unwrap();
+    let key = KeyPair::generate().unwrap().serialize_pem();
+    let key = || KeyPair::from_pem(&key).unwrap();
+    let expired = TestAuthority::with_key("one", key(), |params| {
+        params.not_after = date_time_ymd(2026, 11, 20);
+    });
+    let renewed = TestAuthority::with_key("one", key(), |_| {});
+    let (certificate, leaf_key) = expired.sign(|_| {});
+    for (count, authorities) in [[&expired, &renewed], [&renewed, &expired]]
+        .iter()
+        .enumerate()
+    {
+        let content: String = authorities.iter().map(|of| of.0.pem()).collect();
+        let generation = format!("..{count}");
+        swap(
+            volume.path(),
+            &generation,
+            &certificate,
+            &leaf_key,
+            Some(&content),
+        );
+        Files::from(volume.path()).load(clock()).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_authority_that_expires_in_service_is_reported_and_its_successor_waits_no_longer() {
+    const END: i64 = 14 * 3600;
+    static NOW: AtomicI64 = AtomicI64::new(0);
+    let later = || clock() + SignedDuration::from_secs(NOW.load(Ordering::Relaxed));
+    let volume = TempDir::new().unwrap();
+    let first = authority("one", |params| {
+        params.not_after = date_time_ymd(2026, 11, 22);
+    });
+    let second = TestAuthority::new("two");
+    first.swap(volume.path(), "..1", |_| {});
+    let followed = Followed::start(volume.path(), later, &[&first]);
+    followed.until(|state| state.reloads == 1).await;
+    NOW.store(END, Ordering::Relaxed);
+    let problem = followed.failure(1).await;
+    assert!(problem.contains("until 2026-11-22T00:00:00Z"), "{problem}");
+
+    NOW.store(0, Ordering::Relaxed);
+    followed.until(|state| state.problem.is_none()).await;
+    second.swap(volume.path(), "..2", |_| {});
+    let mounted = authorities(&[&second]);
+    let state = followed.until(|state| state.mounted == mounted).await;
+    assert_eq!(state.reloads, 1);
+    // No caller accepts a certificate of an expired authority. The successor therefore waits at most until then.
+    NOW.store(END - 60, Ordering::Relaxed);
+    followed.until(|state| state.reloads == 2).await;
 }
