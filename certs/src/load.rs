@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::error::Error;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -76,6 +77,17 @@ impl Files {
 
     fn authorities_path(&self) -> PathBuf {
         self.directory.join(&self.authorities)
+    }
+
+    /// Returns whether the directory has files of any name. Names that begin with `..` belong to Kubernetes. A directory
+    /// that cannot be listed may have files.
+    pub(crate) fn exist(&self) -> bool {
+        let entries = match fs::read_dir(&self.directory) {
+            Ok(entries) => entries,
+            Err(error) => return error.kind() != ErrorKind::NotFound,
+        };
+        let is_file = |name: &OsStr| !name.as_encoded_bytes().starts_with(b"..");
+        entries.flatten().any(|entry| is_file(&entry.file_name()))
     }
 
     /// Reads the files from one generation of the directory. Secret volumes and CSI drivers replace the link `..data`

@@ -34,7 +34,7 @@ pub struct Reloader {
     served: Option<Chain>,
     /// The names at which callers reach the server; `None` if they are unknown.
     names: Option<watch::Receiver<BTreeSet<String>>>,
-    /// Whether another certificate is served while the files are missing.
+    /// Whether another certificate is served until the files can be served.
     has_substitute: bool,
     /// The authorities that callers trust; `None` if they are unknown.
     trusted: Option<watch::Receiver<Authorities>>,
@@ -102,7 +102,8 @@ impl Reloader {
         reloader
     }
 
-    /// Serves these certificates until the files can be served. Missing files are then not a problem.
+    /// Serves these certificates until the files can be served. It is then not a problem if the directory never had
+    /// files.
     pub fn serve_meanwhile(&mut self, certificates: Certificates) {
         self.has_substitute = true;
         self.look();
@@ -160,9 +161,8 @@ impl Reloader {
     fn look(&mut self) {
         let error = self.poll().err();
         let is_missing = matches!(error, Some(CertificateError::Missing(_)));
-        let problem = error
-            .as_ref()
-            .filter(|_| !(is_missing && self.has_substitute));
+        let is_expected = is_missing && self.has_substitute && self.were_never_used();
+        let problem = error.as_ref().filter(|_| !is_expected);
         let problem = problem.map(Problem::from);
         self.state.send_if_modified(|state| {
             if state.problem == problem {
@@ -181,6 +181,12 @@ impl Reloader {
             state.problem = problem;
             true
         });
+    }
+
+    /// Returns whether there are no files, and none were accepted before. Otherwise a missing file is a mistake, such as a
+    /// wrong file name in the config file.
+    fn were_never_used(&self) -> bool {
+        self.accepted.is_none() && !self.files.exist()
     }
 
     fn poll(&mut self) -> Result<(), CertificateError> {
