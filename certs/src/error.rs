@@ -8,6 +8,9 @@ use jiff::Timestamp;
 use rustls::pki_types::pem;
 use thiserror::Error;
 
+/// The value of the `reason` label for files that cannot be read.
+pub(crate) const UNREADABLE: &str = "unreadable";
+
 /// The reason why a certificate cannot be served. Every message contains the file name.
 #[derive(Debug, Error)]
 pub enum CertificateError {
@@ -116,7 +119,7 @@ impl CertificateError {
     pub fn reason(&self) -> &'static str {
         let problem = match self {
             Self::Missing(_) => return "missing",
-            Self::Unreadable { .. } | Self::Unsteady(_) => return "unreadable",
+            Self::Unreadable { .. } | Self::Unsteady(_) => return UNREADABLE,
             Self::NotIssued(_) => return "not_issued",
             Self::Invalid { problem, .. } => problem,
         };

@@ -13,12 +13,12 @@ use tracing::{info, warn};
 
 use crate::chain::Chain;
 use crate::clock::Clock;
-use crate::error::{CertificateError, CertificateProblem};
+use crate::error::{CertificateError, CertificateProblem, UNREADABLE};
 use crate::load::{Authorities, Certificates, Files, Pem};
 use crate::serve::Acceptor;
 
-/// If the served certificate or its authority expires within this time (1 min), a new certificate replaces it even if callers do not
-/// trust the new certificate yet, or if its authorities are unknown.
+/// If the served certificate or its authority expires within this time (1 min), a new certificate replaces it even if
+/// callers do not trust the new certificate yet, or if its authorities are unknown.
 const LAST_MOMENT: SignedDuration = SignedDuration::from_mins(1);
 
 /// Polls the files. When they change, replaces the configuration for new connections.
@@ -71,6 +71,16 @@ pub struct Problem {
     pub reason: &'static str,
     /// The error, which contains the file name.
     pub message: String,
+}
+
+impl Problem {
+    /// Returns whether the files could already not be read before. The CSI driver of cert-manager changes the
+    /// permissions of the files one after the other, when they are already in the directory. Meanwhile, the file in the
+    /// message changes.
+    fn continues(&self, former: Option<&Self>) -> bool {
+        let is_unreadable = |problem: &Self| problem.reason == UNREADABLE;
+        is_unreadable(self) && former.is_some_and(is_unreadable)
+    }
 }
 
 impl From<&CertificateError> for Problem {
@@ -157,11 +167,11 @@ impl Reloader {
         }
     }
 
-    /// Reads the files. Publishes their problem, or the end of a problem. Each problem is logged and counted once.
+    /// Reads the files. Publishes their problem, or the end of a problem. A new problem is logged and counted once.
     fn look(&mut self) {
         let error = self.poll().err();
         let is_missing = matches!(error, Some(CertificateError::Missing(_)));
-        let is_expected = is_missing && self.has_substitute && self.were_never_used();
+        let is_expected = is_missing && self.has_substitute && self.has_no_files();
         let problem = error.as_ref().filter(|_| !is_expected);
         let problem = problem.map(Problem::from);
         self.state.send_if_modified(|state| {
@@ -170,6 +180,7 @@ impl Reloader {
             }
             match &problem {
                 None => {}
+                Some(problem) if problem.continues(state.problem.as_ref()) => {}
                 Some(Problem { message, .. }) if is_missing && state.not_after.is_none() => {
                     warn!(problem = %message, "waiting for the certificate");
                 }
@@ -183,10 +194,10 @@ impl Reloader {
         });
     }
 
-    /// Returns whether there are no files, and none were accepted before. Otherwise a missing file is a mistake, such as a
-    /// wrong file name in the config file.
-    fn were_never_used(&self) -> bool {
-        self.accepted.is_none() && !self.files.exist()
+    /// Returns whether the directory has no files, and files were never accepted before. In all other cases a missing
+    /// file is a mistake, for example a wrong name in the config file.
+    fn has_no_files(&self) -> bool {
+        self.accepted.is_none() && !self.files.directory_has_files()
     }
 
     fn poll(&mut self) -> Result<(), CertificateError> {
@@ -211,9 +222,9 @@ impl Reloader {
         Ok(())
     }
 
-    /// Checks that the files still have authorities if the former files had some. Without this check, the certificate of
-    /// another authority would be served before callers trust this authority: a writer that replaces the files one by
-    /// one can have written the certificate, but not yet the authorities.
+    /// Checks that the files still have authorities if the former files had some. A writer that replaces the files one
+    /// by one can have written the certificate, but not yet the authorities. Without this check, a certificate of another
+    /// authority would be served before callers trust this authority.
     fn check_authorities(
         &self,
         authorities: &Authorities,
@@ -228,7 +239,7 @@ impl Reloader {
         Ok(())
     }
 
-    /// Checks what can change while the files stay the same: whether the certificate and its authority are valid at this
+    /// Checks what can change while the files stay the same: the validity of the certificate and of its authority at this
     /// time, and the names at which callers reach the server.
     fn check_chain(&self, chain: &Chain, now: Timestamp) -> Result<(), CertificateProblem> {
         chain.check_time(now)?;

@@ -3,6 +3,7 @@
 mod authorities;
 mod checks;
 mod crowds;
+mod csi;
 mod files;
 
 use std::collections::BTreeSet;
