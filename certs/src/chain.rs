@@ -57,11 +57,33 @@ impl Chain {
         self.check_authorities(now)
     }
 
-    /// As in Go, a certificate that is itself an authority needs no other signature, and an authority must be valid
-    /// too. `rustls` does not check the validity period of an authority.
-    fn check_authorities(&self, now: Timestamp) -> Result<(), CertificateProblem> {
+    /// Returns the end of the time in which callers accept the certificate: its expiry time, or the expiry time of the
+    /// authority that signed it, if that is earlier. If several valid authorities signed it, the one that expires last
+    /// counts.
+    pub(crate) fn not_after(&self, now: Timestamp) -> Timestamp {
+        let expiry = self.leaf.not_after();
+        if !self.needs_signature() {
+            return expiry;
+        }
+        let authorities = self
+            .authorities
+            .iter()
+            .filter(|it| it.validity.contains(now));
+        let signed = authorities.filter(|it| self.verify(&[*it], now).is_ok());
+        let last = signed.map(|it| it.validity.not_after).max();
+        last.map_or(expiry, |last| last.min(expiry))
+    }
+
+    /// Returns whether an authority must have signed the certificate. As in Go, a certificate that is itself an
+    /// authority needs no other signature.
+    fn needs_signature(&self) -> bool {
         let is_leaf = |authority: &Authority| self.leaf.der().as_ref() == authority.der;
-        if self.authorities.is_empty() || self.authorities.iter().any(is_leaf) {
+        !self.authorities.is_empty() && !self.authorities.iter().any(is_leaf)
+    }
+
+    /// As in Go, an authority must be valid too. `rustls` does not check the validity period of an authority.
+    fn check_authorities(&self, now: Timestamp) -> Result<(), CertificateProblem> {
+        if !self.needs_signature() {
             return Ok(());
         }
         let (valid, others): (Vec<_>, Vec<_>) = self

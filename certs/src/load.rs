@@ -79,8 +79,8 @@ impl Files {
         self.directory.join(&self.authorities)
     }
 
-    /// Returns whether the directory has files, of any name. The entries of Secret volumes whose names begin with `..` do
-    /// not count. For a directory that cannot be listed, returns true, because it may have files.
+    /// Returns whether the directory has files, of any name. The entries of Secret volumes whose names begin with `..`
+    /// do not count. For a directory that cannot be listed, returns true, because it may have files.
     pub(crate) fn directory_has_files(&self) -> bool {
         let entries = match fs::read_dir(&self.directory) {
             Ok(entries) => entries,

@@ -48,7 +48,7 @@ pub struct Reloader {
 /// state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CertificateState {
-    /// The expiry time of the served leaf certificate; `None` while no certificate is served.
+    /// The time at which the served certificate or its authority expires; `None` while no certificate is served.
     pub not_after: Option<Timestamp>,
     /// The authorities of the served certificate.
     pub served: Authorities,
@@ -223,8 +223,8 @@ impl Reloader {
     }
 
     /// Checks that the files still have authorities if the former files had some. A writer that replaces the files one
-    /// by one can have written the certificate, but not yet the authorities. Without this check, a certificate of another
-    /// authority would be served before callers trust this authority.
+    /// by one can have written the certificate, but not yet the authorities. Without this check, a certificate of
+    /// another authority would be served before callers trust this authority.
     fn check_authorities(
         &self,
         authorities: &Authorities,
@@ -239,8 +239,8 @@ impl Reloader {
         Ok(())
     }
 
-    /// Checks what can change while the files stay the same: the validity of the certificate and of its authority at this
-    /// time, and the names at which callers reach the server.
+    /// Checks what can change while the files stay the same: the validity of the certificate and of its authority at
+    /// this time, and the names at which callers reach the server.
     fn check_chain(&self, chain: &Chain, now: Timestamp) -> Result<(), CertificateProblem> {
         chain.check_time(now)?;
         match &self.names {
@@ -287,10 +287,10 @@ impl Reloader {
             chain,
             authorities,
         } = certificates;
-        let not_after = chain.leaf.not_after();
+        let now = (self.clock)();
+        let not_after = chain.not_after(now);
         self.served = Some(chain);
         self.config.store(Some(config));
-        let now = (self.clock)();
         self.state.send_modify(|state| {
             state.not_after = Some(not_after);
             state.served = authorities;

@@ -204,7 +204,11 @@ async fn an_authority_that_expires_in_service_is_reported_and_its_successor_wait
     let second = TestAuthority::new("two");
     first.swap(volume.path(), "..1", |_| {});
     let followed = Followed::start(volume.path(), later, &[&first]);
-    followed.until(|state| state.reloads == 1).await;
+    let state = followed.until(|state| state.reloads == 1).await;
+    assert_eq!(
+        state.not_after,
+        Some(clock() + SignedDuration::from_secs(END))
+    );
     NOW.store(END, Ordering::Relaxed);
     let problem = followed.failure(1).await;
     assert!(problem.contains("until 2026-11-22T00:00:00Z"), "{problem}");
