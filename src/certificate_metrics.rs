@@ -60,7 +60,7 @@ impl Collector for CertificateCollector {
         if let Some(not_after) = state.not_after {
             gauge(
                 "certificate_not_after_seconds",
-                "Time at which the served webhook certificate expires, in seconds since the epoch",
+                "Time at which the served webhook certificate or its authority expires, in seconds since the epoch",
                 not_after.as_second(),
             )?;
         }

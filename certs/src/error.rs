@@ -8,6 +8,9 @@ use jiff::Timestamp;
 use rustls::pki_types::pem;
 use thiserror::Error;
 
+/// The value of the `reason` label for files that cannot be read.
+pub(crate) const UNREADABLE: &str = "unreadable";
+
 /// The reason why a certificate cannot be served. Every message contains the file name.
 #[derive(Debug, Error)]
 pub enum CertificateError {
@@ -48,13 +51,19 @@ pub enum CertificateProblem {
     /// The file has no certificate.
     #[error("holds no certificate")]
     NoCertificate,
+    /// The file of the authorities is missing or empty. The files of the former certificate had authorities.
+    #[error(
+        "is missing or empty, but the former certificate came with authorities: restore the file, or restart the \
+         process to serve without it"
+    )]
+    NoAuthorities,
     /// The file has no private key.
     #[error("holds no private key: {0}")]
     NoPrivateKey(#[source] pem::Error),
-    /// The leaf certificate is not X.509.
+    /// A certificate is not X.509.
     #[error("is not X.509: {0}")]
     NotX509(#[source] Box<dyn Error + Send + Sync>),
-    /// The leaf certificate expires at a time that cannot be represented.
+    /// A certificate expires at a time that cannot be represented.
     #[error("has an expiry time out of range: {0}")]
     ExpiryOutOfRange(#[source] jiff::Error),
     /// The leaf certificate has expired.
@@ -70,6 +79,18 @@ pub enum CertificateProblem {
         authorities: String,
         /// The error of the TLS library.
         source: rustls::Error,
+    },
+    /// The authority that signed the certificate is itself not valid now. Callers refuse the certificate.
+    #[error(
+        "the authority in {authorities} that signed the certificate is valid only from {not_before} until {not_after}"
+    )]
+    AuthorityNotValid {
+        /// File name of the authorities.
+        authorities: String,
+        /// Begin of the validity period of the authority.
+        not_before: Timestamp,
+        /// End of the validity period of the authority.
+        not_after: Timestamp,
     },
     /// Callers reach the server at other names than those of the certificate.
     #[error(
@@ -98,11 +119,12 @@ impl CertificateError {
     pub fn reason(&self) -> &'static str {
         let problem = match self {
             Self::Missing(_) => return "missing",
-            Self::Unreadable { .. } | Self::Unsteady(_) => return "unreadable",
+            Self::Unreadable { .. } | Self::Unsteady(_) => return UNREADABLE,
             Self::NotIssued(_) => return "not_issued",
             Self::Invalid { problem, .. } => problem,
         };
         match problem {
+            CertificateProblem::NoAuthorities => "missing",
             CertificateProblem::NotPem(_)
             | CertificateProblem::NoCertificate
             | CertificateProblem::NoPrivateKey(_)
@@ -110,7 +132,9 @@ impl CertificateError {
             | CertificateProblem::ExpiryOutOfRange(_) => "broken",
             CertificateProblem::Expired(_) => "expired",
             CertificateProblem::NotYetValid(_) => "not_yet_valid",
-            CertificateProblem::Untrusted { .. } => "untrusted",
+            CertificateProblem::Untrusted { .. } | CertificateProblem::AuthorityNotValid { .. } => {
+                "untrusted"
+            }
             CertificateProblem::WrongNames { .. } => "wrong_names",
             CertificateProblem::Mismatch { .. } => "mismatch",
         }

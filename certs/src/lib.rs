@@ -7,6 +7,7 @@
 
 mod activity;
 mod bodies;
+mod chain;
 mod client_names;
 mod clock;
 mod connection;
@@ -23,6 +24,7 @@ pub mod serve;
 mod slots;
 #[cfg(test)]
 mod tests;
+mod validity;
 
 pub use bodies::RequestBody;
 pub use client_names::ClientNames;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::error::Error;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use rustls::server::{NoClientAuth, NoServerSessionStorage, WebPkiClientVerifier}
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{RootCertStore, ServerConfig};
 
+use crate::chain::{Authority, Chain};
 use crate::error::{CertificateError, CertificateProblem};
 use crate::leaf::Leaf;
 
@@ -34,7 +36,8 @@ pub struct Files {
     pub certificate: String,
     /// File name of the private key.
     pub key: String,
-    /// File name of the certificates of the authorities that sign the certificate. The file is optional.
+    /// File name of the certificates of the authorities that sign the certificate. The file is optional, and it may be
+    /// empty: the CSI driver of cert-manager writes an empty file if the issuer gives no authority.
     pub authorities: String,
     /// File name of the certificates of the authorities that sign the certificates of clients. With `None`, clients are
     /// not asked for a certificate.
@@ -55,7 +58,7 @@ pub(crate) struct Pem {
 pub struct Certificates {
     /// The TLS configuration for new connections.
     pub config: Arc<ServerConfig>,
-    pub(crate) leaf: Leaf,
+    pub(crate) chain: Chain,
     /// The authorities that came with the certificate.
     pub authorities: Authorities,
 }
@@ -74,6 +77,17 @@ impl Files {
 
     fn authorities_path(&self) -> PathBuf {
         self.directory.join(&self.authorities)
+    }
+
+    /// Returns whether the directory has files, of any name. The entries of Secret volumes whose names begin with `..`
+    /// do not count. For a directory that cannot be listed, returns true, because it may have files.
+    pub(crate) fn directory_has_files(&self) -> bool {
+        let entries = match fs::read_dir(&self.directory) {
+            Ok(entries) => entries,
+            Err(error) => return error.kind() != ErrorKind::NotFound,
+        };
+        let is_file = |name: &OsStr| !name.as_encoded_bytes().starts_with(b"..");
+        entries.flatten().any(|entry| is_file(&entry.file_name()))
     }
 
     /// Reads the files from one generation of the directory. Secret volumes and CSI drivers replace the link `..data`
@@ -135,6 +149,14 @@ impl Files {
         }
     }
 
+    /// Returns an error about the file of the authorities.
+    pub(crate) fn refuse_authorities(&self, problem: CertificateProblem) -> CertificateError {
+        CertificateError::Invalid {
+            path: self.authorities_path(),
+            problem,
+        }
+    }
+
     /// Reads and checks the files.
     ///
     /// # Errors
@@ -160,14 +182,17 @@ impl Files {
             .split_first()
             .ok_or_else(|| refuse(CertificateProblem::NoCertificate))?;
         let leaf = Leaf::new(leaf.clone()).map_err(refuse)?;
-        leaf.check_time(now).map_err(refuse)?;
-        let authorities = pem.authorities.as_deref().unwrap_or_default();
-        let authorities = CertificateDer::pem_slice_iter(authorities)
-            .map(|authority| authority.map(|authority| authority.to_vec()))
-            .collect::<Result<_, _>>()
-            .map_err(|error| invalid(self.authorities_path(), CertificateProblem::NotPem(error)))?;
-        leaf.check_authorities(intermediates, &authorities, &self.authorities, now)
-            .map_err(refuse)?;
+        let authorities = authorities(pem.authorities.as_deref().unwrap_or_default())
+            .map_err(|problem| self.refuse_authorities(problem))?;
+        let roots = authorities.iter().map(|der| Authority::new(der));
+        let roots = roots.collect::<Result<_, _>>();
+        let checked = Chain {
+            leaf,
+            intermediates: intermediates.to_vec(),
+            authorities: roots.map_err(|problem| self.refuse_authorities(problem))?,
+            file: self.authorities.clone(),
+        };
+        checked.check_time(now).map_err(refuse)?;
         let key = PrivateKeyDer::from_pem_slice(&pem.key)
             .map_err(|error| invalid(self.key_path(), CertificateProblem::NoPrivateKey(error)))?;
         let clients = match (&pem.client_authorities, &self.client_authorities) {
@@ -187,7 +212,7 @@ impl Files {
         })?;
         Ok(Certificates {
             config,
-            leaf,
+            chain: checked,
             authorities,
         })
     }
@@ -196,7 +221,7 @@ impl Files {
 impl Certificates {
     /// Returns the expiry time of the leaf certificate.
     pub fn not_after(&self) -> Timestamp {
-        self.leaf.not_after
+        self.chain.leaf.not_after()
     }
 
     /// Makes a new key and a self-signed certificate for these names. The certificate is valid for one year from `now`.
@@ -224,10 +249,27 @@ impl Certificates {
         let config = server_config(vec![certificate.der().clone()], key, None)?;
         Ok(Self {
             config,
-            leaf: Leaf::new(certificate.der().clone())?,
+            chain: Chain {
+                leaf: Leaf::new(certificate.der().clone())?,
+                intermediates: Vec::new(),
+                authorities: vec![Authority::new(certificate.der())?],
+                file: String::new(),
+            },
             authorities: Authorities::from([certificate.der().to_vec()]),
         })
     }
+}
+
+/// Returns the authorities in a PEM text. An empty text has none.
+fn authorities(pem: &[u8]) -> Result<Authorities, CertificateProblem> {
+    let authorities: Authorities = CertificateDer::pem_slice_iter(pem)
+        .map(|authority| authority.map(|authority| authority.to_vec()))
+        .collect::<Result<_, _>>()
+        .map_err(CertificateProblem::NotPem)?;
+    if authorities.is_empty() && !pem.trim_ascii().is_empty() {
+        return Err(CertificateProblem::NoCertificate);
+    }
+    Ok(authorities)
 }
 
 /// Returns a verifier that asks clients for a certificate of these authorities. A client may also present none, because

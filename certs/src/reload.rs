@@ -11,14 +11,14 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::chain::Chain;
 use crate::clock::Clock;
-use crate::error::{CertificateError, CertificateProblem};
-use crate::leaf::Leaf;
+use crate::error::{CertificateError, CertificateProblem, UNREADABLE};
 use crate::load::{Authorities, Certificates, Files, Pem};
 use crate::serve::Acceptor;
 
-/// If the served certificate expires within this time (1 min), a new certificate replaces it even if callers do not
-/// trust the new certificate yet.
+/// If the served certificate or its authority expires within this time (1 min), a new certificate replaces it even if
+/// callers do not trust the new certificate yet, or if its authorities are unknown.
 const LAST_MOMENT: SignedDuration = SignedDuration::from_mins(1);
 
 /// Polls the files. When they change, replaces the configuration for new connections.
@@ -28,11 +28,13 @@ const LAST_MOMENT: SignedDuration = SignedDuration::from_mins(1);
 pub struct Reloader {
     files: Files,
     clock: Clock,
-    /// The last files that passed every check, and their leaf.
-    accepted: Option<(Pem, Leaf)>,
+    /// The last files that passed every check, and their certificate chain.
+    accepted: Option<(Pem, Chain)>,
+    /// The certificate chain in service.
+    served: Option<Chain>,
     /// The names at which callers reach the server; `None` if they are unknown.
     names: Option<watch::Receiver<BTreeSet<String>>>,
-    /// Whether another certificate is served while the files are missing.
+    /// Whether another certificate is served until the files can be served.
     has_substitute: bool,
     /// The authorities that callers trust; `None` if they are unknown.
     trusted: Option<watch::Receiver<Authorities>>,
@@ -46,7 +48,7 @@ pub struct Reloader {
 /// state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CertificateState {
-    /// The expiry time of the served leaf certificate; `None` while no certificate is served.
+    /// The time at which the served certificate or its authority expires; `None` while no certificate is served.
     pub not_after: Option<Timestamp>,
     /// The authorities of the served certificate.
     pub served: Authorities,
@@ -71,6 +73,16 @@ pub struct Problem {
     pub message: String,
 }
 
+impl Problem {
+    /// Returns whether the files could already not be read before. The CSI driver of cert-manager changes the
+    /// permissions of the files one after the other, when they are already in the directory. Meanwhile, the file in the
+    /// message changes.
+    fn continues(&self, former: Option<&Self>) -> bool {
+        let is_unreadable = |problem: &Self| problem.reason == UNREADABLE;
+        is_unreadable(self) && former.is_some_and(is_unreadable)
+    }
+}
+
 impl From<&CertificateError> for Problem {
     fn from(error: &CertificateError) -> Self {
         Self {
@@ -88,6 +100,7 @@ impl Reloader {
             files,
             clock,
             accepted: None,
+            served: None,
             names: None,
             has_substitute: false,
             trusted: None,
@@ -99,7 +112,8 @@ impl Reloader {
         reloader
     }
 
-    /// Serves these certificates until the files can be served. Missing files are then not a problem.
+    /// Serves these certificates until the files can be served. It is then not a problem if the directory never had
+    /// files.
     pub fn serve_meanwhile(&mut self, certificates: Certificates) {
         self.has_substitute = true;
         self.look();
@@ -153,13 +167,12 @@ impl Reloader {
         }
     }
 
-    /// Reads the files. Publishes their problem, or the end of a problem. Each problem is logged and counted once.
+    /// Reads the files. Publishes their problem, or the end of a problem. A new problem is logged and counted once.
     fn look(&mut self) {
         let error = self.poll().err();
         let is_missing = matches!(error, Some(CertificateError::Missing(_)));
-        let problem = error
-            .as_ref()
-            .filter(|_| !(is_missing && self.has_substitute));
+        let is_expected = is_missing && self.has_substitute && self.has_no_files();
+        let problem = error.as_ref().filter(|_| !is_expected);
         let problem = problem.map(Problem::from);
         self.state.send_if_modified(|state| {
             if state.problem == problem {
@@ -167,6 +180,7 @@ impl Reloader {
             }
             match &problem {
                 None => {}
+                Some(problem) if problem.continues(state.problem.as_ref()) => {}
                 Some(Problem { message, .. }) if is_missing && state.not_after.is_none() => {
                     warn!(problem = %message, "waiting for the certificate");
                 }
@@ -180,20 +194,27 @@ impl Reloader {
         });
     }
 
+    /// Returns whether the directory has no files, and files were never accepted before. In all other cases a missing
+    /// file is a mistake, for example a wrong name in the config file.
+    fn has_no_files(&self) -> bool {
+        self.accepted.is_none() && !self.files.directory_has_files()
+    }
+
     fn poll(&mut self) -> Result<(), CertificateError> {
         let pem = self.files.read()?;
         let now = (self.clock)();
-        if let Some((accepted, leaf)) = &self.accepted
+        if let Some((accepted, chain)) = &self.accepted
             && *accepted == pem
         {
             return self
-                .check_leaf(leaf, now)
+                .check_chain(chain, now)
                 .map_err(|problem| self.files.refuse(problem));
         }
         let certificates = self.files.check(&pem, now)?;
-        self.check_leaf(&certificates.leaf, now)
+        self.check_authorities(&certificates.authorities, now)?;
+        self.check_chain(&certificates.chain, now)
             .map_err(|problem| self.files.refuse(problem))?;
-        self.accepted = Some((pem, certificates.leaf.clone()));
+        self.accepted = Some((pem, certificates.chain.clone()));
         self.state
             .send_modify(|state| state.mounted.clone_from(&certificates.authorities));
         self.waiting = Some(certificates);
@@ -201,11 +222,29 @@ impl Reloader {
         Ok(())
     }
 
-    /// Checks what can change while the files stay the same: the time, and the names at which callers reach the server.
-    fn check_leaf(&self, leaf: &Leaf, now: Timestamp) -> Result<(), CertificateProblem> {
-        leaf.check_time(now)?;
+    /// Checks that the files still have authorities if the former files had some. A writer that replaces the files one
+    /// by one can have written the certificate, but not yet the authorities. Without this check, a certificate of
+    /// another authority would be served before callers trust this authority.
+    fn check_authorities(
+        &self,
+        authorities: &Authorities,
+        now: Timestamp,
+    ) -> Result<(), CertificateError> {
+        let had_some = !self.state.borrow().mounted.is_empty();
+        if authorities.is_empty() && had_some && !self.is_urgent(now) {
+            return Err(self
+                .files
+                .refuse_authorities(CertificateProblem::NoAuthorities));
+        }
+        Ok(())
+    }
+
+    /// Checks what can change while the files stay the same: the validity of the certificate and of its authority at
+    /// this time, and the names at which callers reach the server.
+    fn check_chain(&self, chain: &Chain, now: Timestamp) -> Result<(), CertificateProblem> {
+        chain.check_time(now)?;
         match &self.names {
-            Some(names) => leaf.check_names(&names.borrow()),
+            Some(names) => chain.leaf.check_names(&names.borrow()),
             None => Ok(()),
         }
     }
@@ -218,12 +257,10 @@ impl Reloader {
             return;
         };
         let now = (self.clock)();
-        if self.check_leaf(&waiting.leaf, now).is_err() {
+        if self.check_chain(&waiting.chain, now).is_err() {
             self.waiting = Some(waiting);
             return;
         }
-        let serves_until = self.state.borrow().not_after;
-        let urgent = serves_until.is_none_or(|until| until - LAST_MOMENT <= now);
         // The served certificate has the same single authority. A caller that does not trust this authority cannot call
         // the server now either, so the new certificate changes nothing for the caller.
         let is_known =
@@ -231,21 +268,29 @@ impl Reloader {
         let trusted = self.trusted.as_ref();
         let is_trusted =
             trusted.is_none_or(|trusted| waiting.authorities.is_subset(&trusted.borrow()));
-        if urgent || is_known || is_trusted {
+        if self.is_urgent(now) || is_known || is_trusted {
             self.put_into_service(waiting);
         } else {
             self.waiting = Some(waiting);
         }
     }
 
+    /// Returns whether no certificate is served, or the served certificate or its authority is about to expire.
+    fn is_urgent(&self, now: Timestamp) -> bool {
+        let served = self.served.as_ref();
+        served.is_none_or(|chain| chain.check_time(now + LAST_MOMENT).is_err())
+    }
+
     fn put_into_service(&mut self, certificates: Certificates) {
         let Certificates {
             config,
-            leaf: Leaf { not_after, .. },
+            chain,
             authorities,
         } = certificates;
-        self.config.store(Some(config));
         let now = (self.clock)();
+        let not_after = chain.not_after(now);
+        self.served = Some(chain);
+        self.config.store(Some(config));
         self.state.send_modify(|state| {
             state.not_after = Some(not_after);
             state.served = authorities;

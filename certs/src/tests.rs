@@ -1,7 +1,9 @@
 //! Connections that are served with certificates from files.
 
+mod authorities;
 mod checks;
 mod crowds;
+mod csi;
 mod files;
 
 use std::collections::BTreeSet;

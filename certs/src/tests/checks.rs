@@ -13,12 +13,20 @@ pub(super) struct TestAuthority(pub(super) CertifiedIssuer<'static, KeyPair>);
 
 impl TestAuthority {
     pub(super) fn new(name: &str) -> Self {
+        Self::with_key(name, KeyPair::generate().unwrap(), |_| {})
+    }
+
+    pub(super) fn with_key(
+        name: &str,
+        key: KeyPair,
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> Self {
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
         params
             .distinguished_name
             .push(rcgen::DnType::CommonName, name);
-        let key = KeyPair::generate().unwrap();
+        change(&mut params);
         Self(CertifiedIssuer::self_signed(params, key).unwrap())
     }
 

@@ -81,3 +81,62 @@ async fn at_the_start_missing_and_broken_files_are_waited_for() {
         .unwrap();
     get(&mut connect(&server, &der).await.unwrap()).await;
 }
+
+/// Returns the state of files that have a substitute.
+fn with_substitute(directory: &Path) -> crate::CertificateState {
+    let mut reloader = Reloader::new(Files::from(directory), clock);
+    let meanwhile = Certificates::self_signed(&["localhost".to_owned()], clock()).unwrap();
+    reloader.serve_meanwhile(meanwhile);
+    reloader.state().borrow().clone()
+}
+
+#[test]
+fn the_substitute_hides_only_that_there_are_no_files() {
+    let directory = TempDir::new().unwrap();
+    let volume = directory.path();
+    assert_eq!(with_substitute(&volume.join("absent")).problem, None);
+    assert_eq!(with_substitute(volume).problem, None);
+    // The volume of an optional Secret that does not exist.
+    fs::create_dir(volume.join("..1")).unwrap();
+    symlink("..1", volume.join("..data")).unwrap();
+    assert_eq!(with_substitute(volume).problem, None);
+
+    let (certificate, ..) = issue();
+    for file in ["ca.crt", "tls.crt"] {
+        fs::write(volume.join("..1").join(file), &certificate).unwrap();
+        symlink(Path::new("..data").join(file), volume.join(file)).unwrap();
+        let state = with_substitute(volume);
+        assert!(state.not_after.is_some(), "the substitute is not served");
+        let problem = state.problem.unwrap();
+        let missing = if file == "ca.crt" {
+            "tls.crt"
+        } else {
+            "tls.key"
+        };
+        let expected = format!("{}: no such file", volume.join(missing).display());
+        assert_eq!((problem.reason, problem.message), ("missing", expected));
+    }
+}
+
+#[tokio::test]
+async fn files_that_vanish_are_reported_although_there_was_a_substitute() {
+    let directory = TempDir::new().unwrap();
+    let (certificate, key, _) = issue();
+    write(directory.path(), &certificate, &key);
+    let mut reloader = Reloader::new(Files::from(directory.path()), clock);
+    let meanwhile = Certificates::self_signed(&["localhost".to_owned()], clock()).unwrap();
+    reloader.serve_meanwhile(meanwhile);
+    let mut state = reloader.state();
+    let not_after = state.borrow().not_after;
+    let stop = CancellationToken::new();
+    tokio::spawn(reloader.run(Duration::from_millis(5), stop.clone()));
+    for file in ["tls.crt", "tls.key"] {
+        fs::remove_file(directory.path().join(file)).unwrap();
+    }
+    let vanished = state.wait_for(|state| state.problem.is_some());
+    let vanished = tokio::time::timeout(Duration::from_secs(20), vanished).await;
+    let vanished = vanished.expect("no problem").unwrap().clone();
+    assert_eq!(vanished.problem.unwrap().reason, "missing");
+    assert_eq!((vanished.not_after, vanished.reloads), (not_after, 1));
+    stop.cancel();
+}

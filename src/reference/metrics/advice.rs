@@ -145,7 +145,7 @@ pub(super) const ADVICE: &[Advice] = &[
     advice(
         "compute_federation_certificate_not_after_seconds",
         &[],
-        "Nothing has renewed the certificate: `< time() + 7 * 86400`.",
+        "Nothing has renewed the certificate or its authority: `< time() + 7 * 86400`.",
     ),
     advice(
         "compute_federation_certificate_valid",
