@@ -63,9 +63,6 @@ pub enum CertificateProblem {
     /// A certificate is not X.509.
     #[error("is not X.509: {0}")]
     NotX509(#[source] Box<dyn Error + Send + Sync>),
-    /// A certificate expires at a time that cannot be represented.
-    #[error("has an expiry time out of range: {0}")]
-    ExpiryOutOfRange(#[source] jiff::Error),
     /// The leaf certificate has expired.
     #[error("expired at {0}")]
     Expired(Timestamp),
@@ -128,8 +125,7 @@ impl CertificateError {
             CertificateProblem::NotPem(_)
             | CertificateProblem::NoCertificate
             | CertificateProblem::NoPrivateKey(_)
-            | CertificateProblem::NotX509(_)
-            | CertificateProblem::ExpiryOutOfRange(_) => "broken",
+            | CertificateProblem::NotX509(_) => "broken",
             CertificateProblem::Expired(_) => "expired",
             CertificateProblem::NotYetValid(_) => "not_yet_valid",
             CertificateProblem::Untrusted { .. } | CertificateProblem::AuthorityNotValid { .. } => {

@@ -30,7 +30,7 @@ impl Leaf {
     pub(crate) fn new(der: CertificateDer<'static>) -> Result<Self, CertificateProblem> {
         let not_x509 = |error| CertificateProblem::NotX509(Box::new(error));
         let (_, leaf) = X509Certificate::from_der(&der).map_err(not_x509)?;
-        let validity = Validity::of(&leaf)?;
+        let validity = Validity::of(&leaf);
         let names = names(&leaf);
         Ok(Self {
             der,

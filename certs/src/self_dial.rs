@@ -52,14 +52,14 @@ impl SelfDial {
     }
 
     async fn dial(&self) -> Result<(), String> {
-        let at = reachable(self.address);
+        let listener = self.address;
         let failed = |problem: &dyn std::fmt::Display| {
-            format!("the webhook server does not accept TLS connections at {at}: {problem}")
+            format!("the webhook server does not accept TLS connections at {listener}: {problem}")
         };
         let handshake = async {
-            let stream = TcpStream::connect(at).await?;
+            let stream = TcpStream::connect(reachable(listener).as_slice()).await?;
             let connector = TlsConnector::from(Arc::new(client_config()?));
-            let name = ServerName::IpAddress(at.ip().into());
+            let name = ServerName::IpAddress(stream.peer_addr()?.ip().into());
             let mut stream = connector.connect(name, stream).await?;
             // A reset instead of a close would count as a failed connection.
             stream.shutdown().await
@@ -74,15 +74,21 @@ impl SelfDial {
     }
 }
 
-/// Returns the address at which a listener can be reached from this process. A listener at all addresses is reached at
-/// the loopback address.
-fn reachable(listener: SocketAddr) -> SocketAddr {
-    let ip = match listener.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
+/// Returns the addresses at which a listener can be reached from this process, in the order in which they are tried. A
+/// listener at all addresses is reached at a loopback address. A network namespace can accept a listener at `::` and
+/// have no IPv6 loopback address.
+fn reachable(listener: SocketAddr) -> Vec<SocketAddr> {
+    let addresses: Vec<IpAddr> = match listener.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => vec![Ipv4Addr::LOCALHOST.into()],
+        IpAddr::V6(ip) if ip.is_unspecified() => {
+            vec![Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()]
+        }
+        ip => vec![ip],
     };
-    SocketAddr::new(ip, listener.port())
+    let addresses = addresses.into_iter();
+    addresses
+        .map(|ip| SocketAddr::new(ip, listener.port()))
+        .collect()
 }
 
 fn client_config() -> std::io::Result<ClientConfig> {
@@ -192,12 +198,14 @@ mod tests {
     #[test]
     fn a_listener_at_all_addresses_is_dialed_at_loopback() {
         for (listener, expected) in [
-            ("0.0.0.0:1", "127.0.0.1:1"),
-            ("[::]:1", "[::1]:1"),
-            ("10.0.0.7:1", "10.0.0.7:1"),
+            ("0.0.0.0:1", &["127.0.0.1:1"][..]),
+            // Without an IPv6 loopback address, the second address is the reachable one.
+            ("[::]:1", &["[::1]:1", "127.0.0.1:1"]),
+            ("10.0.0.7:1", &["10.0.0.7:1"]),
         ] {
             let found = reachable(listener.parse().unwrap());
-            assert_eq!(found, expected.parse().unwrap());
+            let expected = expected.iter().map(|it| it.parse().unwrap());
+            assert_eq!(found, expected.collect::<Vec<SocketAddr>>());
         }
     }
 }

@@ -223,3 +223,57 @@ async fn an_authority_that_expires_in_service_is_reported_and_its_successor_wait
     NOW.store(END - 60, Ordering::Relaxed);
     followed.until(|state| state.reloads == 2).await;
 }
+
+/// A certificate of an authority, signed by another authority until this day of November 2026.
+fn with_intermediate(root: &TestAuthority, last_day: u8) -> (String, String) {
+    let mut params = CertificateParams::new([]).unwrap();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    params
+        .distinguished_name
+        .push(rcgen::DnType::CommonName, "intermediate");
+    params.not_after = date_time_ymd(2026, 11, last_day);
+    let key = KeyPair::generate().unwrap();
+    let issuer = rcgen::CertifiedIssuer::signed_by(params, key, &root.0).unwrap();
+    TestAuthority(issuer).sign_with_chain()
+}
+
+/// The TLS library puts the time of the check into its error. A problem that changed each time would be logged each
+/// time.
+#[test]
+fn an_expired_intermediate_is_the_same_problem_at_any_time() {
+    let volume = TempDir::new().unwrap();
+    let root = TestAuthority::new("root");
+    let (chain, key) = with_intermediate(&root, 20);
+    swap(volume.path(), "..1", &chain, &key, Some(&root.0.pem()));
+    let problem = |now| {
+        let loaded = Files::from(volume.path()).load(now);
+        loaded.unwrap_err().to_string()
+    };
+    let found = problem(clock());
+    assert!(found.contains("no authority in ca.crt signed"), "{found}");
+    assert_eq!(problem(clock() + SignedDuration::from_secs(1)), found);
+}
+
+#[tokio::test]
+async fn an_intermediate_that_expires_in_service_is_reported_once() {
+    static NOW: AtomicI64 = AtomicI64::new(0);
+    let later = || clock() + SignedDuration::from_secs(NOW.load(Ordering::Relaxed));
+    let volume = TempDir::new().unwrap();
+    let root = TestAuthority::new("root");
+    let (chain, key) = with_intermediate(&root, 22);
+    swap(volume.path(), "..1", &chain, &key, Some(&root.0.pem()));
+    let followed = Followed::start(volume.path(), later, &[&root]);
+    followed.until(|state| state.reloads == 1).await;
+    NOW.store(14 * 3600 + 1, Ordering::Relaxed);
+    followed.failure(1).await;
+}
+
+/// RFC 5280, 4.1.2.5: a certificate without expiry expires in the last second of the year 9999.
+#[test]
+fn a_certificate_without_expiry_is_served() {
+    let volume = TempDir::new().unwrap();
+    TestAuthority::new("one").swap(volume.path(), "..1", |params| {
+        params.not_after = date_time_ymd(9999, 12, 31);
+    });
+    Files::from(volume.path()).load(clock()).unwrap();
+}

@@ -41,6 +41,12 @@ impl TestAuthority {
         swap(volume, generation, &certificate, &key, Some(&self.0.pem()));
     }
 
+    /// Signs a certificate. Returns it with the certificate of this authority, and the key.
+    pub(super) fn sign_with_chain(&self) -> (String, String) {
+        let (leaf, key) = self.sign(|_| {});
+        (leaf + &self.0.pem(), key)
+    }
+
     pub(super) fn sign(&self, change: impl FnOnce(&mut CertificateParams)) -> (String, String) {
         let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
         change(&mut params);
