@@ -6,6 +6,7 @@ use kube::{Client, Resource};
 
 use super::ReconcileError;
 use super::write::{Collection, Object};
+use crate::cell::CellCaches;
 use crate::hub::HubCaches;
 use crate::hub::identity::{HubIdentity, recorded_hub};
 use crate::objects::{Namespace, describe};
@@ -28,15 +29,32 @@ pub(crate) fn require_no_contradiction(
     }
 }
 
+/// Checks that the hub of a cell is the hub that a Namespace of the cell has recorded. Another hub does not have the
+/// copies of this cell, or has copies of an earlier time.
+///
+/// # Errors
+///
+/// [`ReconcileError::Contradiction`] if it is another hub, and the errors of [`Collection::read`].
+pub(crate) async fn require_hub_of_cell(
+    cell: &CellCaches,
+    namespace: &str,
+) -> Result<(), ReconcileError> {
+    let namespaces = Collection::<Namespace>::of_plane(&cell.client, None);
+    match namespaces.read(namespace).await {
+        Ok(Some(namespace)) => require_recorded_hub(&cell.hub, &namespace).await,
+        Ok(None) => Ok(()),
+        // The rights of a former version do not include Namespaces of the cell.
+        Err(error) if error.is_forbidden() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 /// Checks that a hub is the hub that an object has recorded, or replaces it. Without a record, nothing is known.
 ///
 /// # Errors
 ///
 /// [`ReconcileError::Contradiction`] if it is another hub, and the errors of [`Collection::read`].
-pub(crate) async fn require_recorded_hub(
-    hub: &Client,
-    object: &Namespace,
-) -> Result<(), ReconcileError> {
+async fn require_recorded_hub(hub: &Client, object: &Namespace) -> Result<(), ReconcileError> {
     let Some(record) = recorded_hub(object.meta()) else {
         return Ok(());
     };
