@@ -17,13 +17,13 @@ use crate::runtime::write::Collection;
 use crate::runtime::{ReconcileContext, ReconcileError};
 
 /// An Instance with only its metadata.
-type InstanceMetadata = PartialObjectMeta<Instance>;
+type PartialInstance = PartialObjectMeta<Instance>;
 
 impl InstanceWriteback {
     /// Returns the newest metadata of an Instance from the cache, if the Instance is terminating.
-    pub(super) fn terminating(&self, key: &ObjectKey) -> Option<InstanceMetadata> {
+    pub(super) fn terminating(&self, key: &ObjectKey) -> Option<PartialInstance> {
         let metadata = self.cell.instances.metadata_of(&key.namespace, &key.name)?;
-        let instance: InstanceMetadata = metadata.into_response_partial();
+        let instance: PartialInstance = metadata.into_response_partial();
         is_terminating(&instance).then_some(instance)
     }
 
@@ -36,13 +36,13 @@ impl InstanceWriteback {
         &self,
         context: &ReconcileContext,
         key: &ObjectKey,
-        instance: &InstanceMetadata,
+        instance: &PartialInstance,
     ) -> Result<(), ReconcileError> {
         let finalizer = finalizers::INSTANCE_CONTROLLER;
         if !has_finalizer(instance, finalizer) {
             return Ok(());
         }
-        let copies = Collection::<InstanceMetadata>::new(&self.cell.hub, &key.namespace, None);
+        let copies = Collection::<PartialInstance>::new(&self.cell.hub, &key.namespace, None);
         let named = NamedCopy::read(&copies, &self.cell.name, &key.name).await?;
         require_hub_of_cell(&self.cell, &key.namespace).await?;
         // The Instance may delete only the copy of its own cell. A copy without a cell, or with another cell, stays.

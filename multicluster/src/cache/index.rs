@@ -102,7 +102,7 @@ mod tests {
             unreachable!()
         };
         let (metadata, error) = (object.metadata.clone(), "broken".to_owned());
-        let invalid = kube::core::error_boundary::InvalidObject { error, metadata };
+        let invalid = InvalidObject { error, metadata };
         CacheEntry::Undecodable(Arc::new(invalid))
     }
 
