@@ -8,6 +8,7 @@ mod leftovers;
 mod plan;
 #[cfg(test)]
 mod reconcile_tests;
+mod release;
 pub(crate) mod triggers;
 
 use std::sync::Arc;
@@ -23,7 +24,6 @@ use serde_json::{Value, json};
 use crate::cell::CellCaches;
 use crate::objects::{StringMap, controller_reference, deployment_name, is_terminating};
 use crate::runtime::events::Events;
-use crate::runtime::hub_proof::require_hub_of_cell;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Stored, Writer};
@@ -55,6 +55,10 @@ impl Controller for InstanceWriteback {
         context: &ReconcileContext,
         key: ObjectKey,
     ) -> Result<Outcome, ReconcileError> {
+        if let Some(instance) = self.terminating(&key) {
+            self.release(context, &key, &instance).await?;
+            return Ok(Outcome::Settled);
+        }
         let Some(instance) = self.cell.instances.get(&key.namespace, &key.name)? else {
             let leftovers = LeftoverCopies {
                 cell: &self.cell,
@@ -71,17 +75,6 @@ impl Controller for InstanceWriteback {
         let plan = plan(&self.observed(context, &instance, &hub));
         self.write_instance(context, &instance, &plan).await?;
         self.write_copy(context, &instance, &hub, &plan).await?;
-        if plan.remove_finalizer {
-            let finalizer = finalizers::INSTANCE_CONTROLLER;
-            self.writer
-                .remove_finalizer(
-                    context,
-                    &self.in_cell(&instance),
-                    instance.as_ref(),
-                    finalizer,
-                )
-                .await?;
-        }
         Ok(plan.look_again.map_or(Outcome::Settled, Outcome::Again))
     }
 }
@@ -101,20 +94,10 @@ impl InstanceWriteback {
         }
     }
 
-    /// Reads the objects on the hub that a copy depends on. For a terminating Instance, reads the copy only.
+    /// Reads the objects on the hub that a copy depends on.
     async fn observe_hub(&self, instance: &Instance) -> Result<HubObjects, ReconcileError> {
         let (copies, own_name) = (self.on_hub(instance), instance.name_any());
         let copy = NamedCopy::read(&copies, &self.cell.name, &own_name);
-        if is_terminating(instance) {
-            let NamedCopy { name, copy } = copy.await?;
-            let namespace = instance.namespace().unwrap_or_default();
-            require_hub_of_cell(&self.cell, &namespace).await?;
-            return Ok(HubObjects {
-                copy_name: name,
-                copy,
-                ..HubObjects::default()
-            });
-        }
         let name = instance.namespace().unwrap_or_default();
         let namespaces = Collection::<Namespace>::of_plane(&self.cell.hub, None);
         let deployments = Collection::<WorkloadDeployment>::new(&self.cell.hub, &name, None);
@@ -225,9 +208,6 @@ impl InstanceWriteback {
         plan: &Plan,
     ) -> Result<(), ReconcileError> {
         let copies = self.on_hub(instance);
-        if let (true, Some(copy)) = (plan.delete_copy, &hub.copy) {
-            return self.writer.delete(context, &copies, copy).await;
-        }
         if let (Some(labels), Some(owner)) = (&plan.apply_copy, &hub.deployment) {
             let body = copy_body(&hub.copy_name, instance, owner, labels);
             let compare = |it: &Instance| Stored::compare(&it.spec, &instance.spec);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use api::{WorkloadDeployment, annotations, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::core::PartialObjectMeta;
+use kube::core::error_boundary::InvalidObject;
 use kube::{Resource, ResourceExt};
 use serde_json::Value;
 
@@ -129,6 +130,18 @@ pub(crate) fn deployment_name(instance: &ObjectMeta) -> Option<&str> {
             .map(String::as_str)
             .filter(|name| !name.is_empty())
     })
+}
+
+/// Longest error of an object that cannot be decoded that a condition contains, in characters.
+const PROBLEM_MAX: usize = 256;
+
+/// Returns a sentence for users about an object that cannot be decoded.
+pub(crate) fn describe_undecodable<K: Resource<DynamicType = ()>>(
+    invalid: &InvalidObject,
+) -> String {
+    let name = invalid.metadata.name.as_deref().unwrap_or_default();
+    let problem: String = invalid.error.chars().take(PROBLEM_MAX).collect();
+    format!("{} {name} cannot be decoded: {problem}", K::kind(&()))
 }
 
 /// Returns `Kind namespace/name`, for messages.

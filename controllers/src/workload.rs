@@ -12,6 +12,7 @@ use api::workload::AVAILABLE;
 use api::{ProjectName, Workload, WorkloadDeployment, finalizers, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
+use kube::core::{PartialObjectMeta, PartialObjectMetaExt};
 use multicluster::{Cache, Outcome};
 use serde_json::{Value, json};
 use thiserror::Error;
@@ -57,7 +58,8 @@ impl Controller for WorkloadController {
             return Err(not_listed);
         }
         let uid = workload.uid().unwrap_or_default();
-        let own = project.deployments_of.all(&of(&workload.metadata, &uid))?;
+        let of_workload = of(&workload.metadata, &uid);
+        let (own, undecodable) = project.deployments_of.partitioned(&of_workload);
         // The name of an undecodable WorkloadDeployment is taken too.
         let is_taken =
             |name: &str| !matches!(project.deployments.get(&key.namespace, name), Ok(None));
@@ -70,6 +72,7 @@ impl Controller for WorkloadController {
         let observed = Observed {
             workload: &workload,
             own: &own,
+            undecodable: &undecodable,
             is_taken: &is_taken,
             cities: lookup(cities_unknown.as_deref(), &offers),
             networks: lookup(networks_unknown.as_deref(), &exists),
@@ -114,6 +117,13 @@ impl WorkloadController {
                     .delete(context, &deployments, deployment.as_ref())
                     .await,
             );
+        }
+        let invalid = Collection::new(&project.client, &namespace, None);
+        for metadata in &plan.delete_undecodable {
+            // A delete needs only the metadata.
+            let deployment: PartialObjectMeta<WorkloadDeployment> =
+                metadata.clone().into_response_partial();
+            errors.note(self.writer.delete(context, &invalid, &deployment).await);
         }
         let mut refusals = StringMap::new();
         for desired in &plan.apply {

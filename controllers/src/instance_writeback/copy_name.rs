@@ -4,25 +4,26 @@
 //! name is not a DNS label, the copy has a name with a hash of the cell. A copy keeps its name: a copy with a hash in
 //! its name stays in use even if the readable name becomes free.
 
-use api::{CellName, Instance, labels};
+use api::{CellName, labels};
+use kube::ResourceExt;
 
 use crate::names;
 use crate::objects::label;
 use crate::runtime::ReconcileError;
-use crate::runtime::write::Collection;
+use crate::runtime::write::{Collection, Object};
 
-/// The copy of an Instance, and its name.
-pub(super) struct NamedCopy {
+/// The copy of an Instance, and its name. `K` is an Instance, or only its metadata.
+pub(super) struct NamedCopy<K> {
     /// The name of the copy, or the name of the copy to create.
     pub(super) name: String,
-    pub(super) copy: Option<Instance>,
+    pub(super) copy: Option<K>,
 }
 
-impl NamedCopy {
+impl<K: Object> NamedCopy<K> {
     /// Reads the copy of an Instance of this cell. The hub is asked for the second name only if the first name is not
     /// that of the copy.
     pub(super) async fn read(
-        copies: &Collection<'_, Instance>,
+        copies: &Collection<'_, K>,
         cell: &CellName,
         instance: &str,
     ) -> Result<Self, ReconcileError> {
@@ -49,6 +50,6 @@ impl NamedCopy {
 }
 
 /// Returns whether another cell wrote the copy. A copy of the Go manager does not name its cell.
-pub(super) fn is_of_another(cell: &CellName, copy: &Instance) -> bool {
+pub(super) fn is_of_another(cell: &CellName, copy: &impl ResourceExt) -> bool {
     label(copy, labels::SOURCE_CLUSTER).is_some_and(|other| other != cell.as_str())
 }

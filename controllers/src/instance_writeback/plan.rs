@@ -58,8 +58,6 @@ pub(super) struct Plan {
     /// The labels of the copy, if the copy must be written.
     pub(super) apply_copy: Option<StringMap>,
     pub(super) copy_status: Option<InstanceStatus>,
-    pub(super) delete_copy: bool,
-    pub(super) remove_finalizer: bool,
 }
 
 /// A change of `CopiedToHub`.
@@ -78,6 +76,7 @@ pub(super) struct CopyRefusal {
     pub(super) message: String,
 }
 
+/// Returns the actions for an Instance that is not terminating.
 pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     let Observed {
         cell,
@@ -86,18 +85,6 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
         now,
     } = *observed;
     let has_finalizer = has_finalizer(instance, finalizers::INSTANCE_CONTROLLER);
-    if is_terminating(instance) {
-        if !has_finalizer {
-            return Plan::default();
-        }
-        // The Instance may delete only the copy of its own cell. A copy without a cell, or with another cell, stays.
-        let copy = hub.copy.as_ref();
-        return Plan {
-            delete_copy: copy.is_some_and(|copy| leftovers::is_of(cell, copy)),
-            remove_finalizer: true,
-            ..Plan::default()
-        };
-    }
     let former = instance.status.clone().unwrap_or_default();
     let mut conditions = former.conditions.clone();
     let ownership = match ownership(cell, instance, hub) {

@@ -1,7 +1,7 @@
 //! Tests of the write-back controller, with in-memory API servers.
 
 use api::{annotations, labels};
-use apiserver::{Fault, KindId, Verb, objects};
+use apiserver::{ApiServer, Fault, KindId, Verb, objects};
 
 use super::*;
 use crate::fixtures::instance;
@@ -12,6 +12,7 @@ use crate::instance::ReadinessController;
 use crate::names;
 
 mod other_crds;
+mod undecodable;
 
 const NAME: &str = "web-0";
 
@@ -167,6 +168,22 @@ async fn another_hub_does_not_prove_that_a_copy_is_gone() {
         .unwrap()
         .unwrap();
     assert!(in_cell(&planes).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletion_deletes_only_the_copy_of_this_cell() {
+    for (cell, is_deleted) in [("dfw1", true), ("ord1", false), ("", false)] {
+        let (planes, writeback) = start_terminating().await;
+        planes.hub.modify::<Instance>(HUB_NAMESPACE, NAME, |copy| {
+            copy["metadata"]["labels"][labels::SOURCE_CLUSTER] = json!(cell);
+        });
+        reconcile(&writeback, object_key(NAME))
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(on_hub(&planes).is_none(), is_deleted, "{cell}");
+        assert!(in_cell(&planes).is_none());
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,10 +12,14 @@ use api::{
     UnknownFields, Workload, WorkloadDeployment, WorkloadDeploymentSpec, WorkloadStatus,
     finalizers, labels,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
+use kube::core::error_boundary::InvalidObject;
 
 use crate::names;
-use crate::objects::{StringMap, controller_uid, covers, has_finalizer, is_terminating};
+use crate::objects::{
+    StringMap, controller_uid, covers, describe_undecodable, has_finalizer, is_terminating,
+};
 use needs::{Gap, Needs, Obstacle};
 pub(super) use observed::{Listed, Lookup, Observed};
 pub(super) use status::{StatusReport, own_status, unlisted_status};
@@ -29,6 +33,8 @@ const KNOWN_NAMES: usize = 4;
 pub(super) struct Plan {
     pub(super) add_finalizer: bool,
     pub(super) delete: Vec<Arc<WorkloadDeployment>>,
+    /// The metadata of WorkloadDeployments to delete that cannot be decoded.
+    pub(super) delete_undecodable: Vec<ObjectMeta>,
     pub(super) apply: Vec<Desired>,
     /// The status to write if no write is rejected. `None` if the status does not change.
     pub(super) status: Option<WorkloadStatus>,
@@ -38,7 +44,7 @@ pub(super) struct Plan {
 impl Plan {
     /// Returns whether the plan creates, changes or deletes WorkloadDeployments.
     pub(super) fn changes_deployments(&self) -> bool {
-        !self.delete.is_empty() || !self.apply.is_empty()
+        !self.delete.is_empty() || !self.delete_undecodable.is_empty() || !self.apply.is_empty()
     }
 }
 
@@ -56,9 +62,14 @@ pub(super) struct Desired {
 /// Returns the actions and the report from which the status is rendered. The status of a terminating Workload is not
 /// written, so it has no report.
 pub(super) fn plan<'a>(observed: &Observed<'a>) -> (Plan, Option<StatusReport<'a>>) {
-    let Observed { workload, own, .. } = *observed;
+    let Observed {
+        workload,
+        own,
+        undecodable,
+        ..
+    } = *observed;
     if is_terminating(workload) {
-        return (finalize(workload, own), None);
+        return (finalize(observed), None);
     }
     let uid = workload.uid().unwrap_or_default();
     let needs = Needs::new(observed);
@@ -77,7 +88,8 @@ pub(super) fn plan<'a>(observed: &Observed<'a>) -> (Plan, Option<StatusReport<'a
         })
     };
     // A city that is not offered needs no action, so it does not delay the observed generation.
-    let in_step = own.len() == desired.len()
+    let in_step = undecodable.is_empty()
+        && own.len() == desired.len()
         && desired.iter().all(is_as)
         && own.iter().all(|deployment| is_current(deployment))
         && gaps.iter().all(|gap| gap.obstacle == Obstacle::NotOffered);
@@ -96,6 +108,8 @@ pub(super) fn plan<'a>(observed: &Observed<'a>) -> (Plan, Option<StatusReport<'a
     let plan = Plan {
         add_finalizer: !has_finalizer(workload, finalizers::WORKLOAD_CONTROLLER),
         delete,
+        // Without its spec, it is not known whether the WorkloadDeployment is wanted.
+        delete_undecodable: Vec::new(),
         apply: desired,
         status: report.changed_status(&StringMap::new()),
         remove_finalizer: false,
@@ -110,7 +124,13 @@ pub(crate) fn owner(deployment: &WorkloadDeployment) -> &str {
 }
 
 /// Deletes the WorkloadDeployments of the Workload. Removes the finalizer of the Workload when they are gone.
-fn finalize(workload: &Workload, own: &[Arc<WorkloadDeployment>]) -> Plan {
+fn finalize(observed: &Observed<'_>) -> Plan {
+    let Observed {
+        workload,
+        own,
+        undecodable,
+        ..
+    } = *observed;
     if !has_finalizer(workload, finalizers::WORKLOAD_CONTROLLER) {
         return Plan::default();
     }
@@ -120,7 +140,12 @@ fn finalize(workload: &Workload, own: &[Arc<WorkloadDeployment>]) -> Plan {
             .filter(|deployment| !is_terminating(deployment.as_ref()))
             .cloned()
             .collect(),
-        remove_finalizer: own.is_empty(),
+        delete_undecodable: undecodable
+            .iter()
+            .map(|invalid| invalid.metadata.clone())
+            .filter(|metadata| metadata.deletion_timestamp.is_none())
+            .collect(),
+        remove_finalizer: own.is_empty() && undecodable.is_empty(),
         ..Plan::default()
     }
 }
@@ -131,6 +156,7 @@ fn desired<'a>(observed: &Observed<'a>, needs: &Needs<'_>) -> (Vec<Desired>, Vec
     let Observed {
         workload,
         own,
+        undecodable,
         is_taken,
         ..
     } = *observed;
@@ -144,8 +170,13 @@ fn desired<'a>(observed: &Observed<'a>, needs: &Needs<'_>) -> (Vec<Desired>, Vec
     let mut desired: Vec<Desired> = Vec::new();
     let mut gaps = Vec::new();
     for ((placement, city), existing) in pairs.into_iter().zip(existing) {
+        let obstacle = || {
+            let names = known_names(&workload_ref, &placement.name, city);
+            let obstacle = undecodable_with_name(undecodable, &names);
+            obstacle.or_else(|| needs.obstacle(city))
+        };
         if existing.is_none()
-            && let Some(obstacle) = needs.obstacle(city)
+            && let Some(obstacle) = obstacle()
         {
             let placement = &placement.name;
             gaps.push(Gap {
@@ -188,6 +219,19 @@ fn desired<'a>(observed: &Observed<'a>, needs: &Needs<'_>) -> (Vec<Desired>, Vec
         });
     }
     (desired, gaps)
+}
+
+/// Returns the obstacle of a WorkloadDeployment that cannot be decoded and has one of these names. Only its name
+/// determines its placement and city.
+fn undecodable_with_name(undecodable: &[Arc<InvalidObject>], names: &[String]) -> Option<Obstacle> {
+    let mut undecodable = undecodable.iter();
+    let found = undecodable.find(|invalid| {
+        let name = invalid.metadata.name.as_ref();
+        name.is_some_and(|name| names.contains(name))
+    })?;
+    Some(Obstacle::Undecodable(describe_undecodable::<
+        WorkloadDeployment,
+    >(found)))
 }
 
 /// Returns each pair of a placement and one of its cities once.

@@ -12,6 +12,8 @@ use crate::fixtures::servers::{
 };
 use crate::fixtures::workload;
 
+mod undecodable;
+
 const DEPLOYMENT: &str = "web-us-dfw";
 
 fn controller(planes: &FakePlanes) -> WorkloadController {

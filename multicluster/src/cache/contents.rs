@@ -6,7 +6,7 @@ use std::mem;
 
 use kube::Resource;
 
-use super::entry::{CacheEntry, NamespacedName};
+use super::entry::{CacheEntry, NamespacedName, ObjectVersion};
 use super::tombstones::Tombstones;
 use super::values::Values;
 
@@ -193,6 +193,19 @@ impl<K: Resource> Contents<K> {
             index.replace(&self.objects);
         }
         former
+    }
+
+    /// Returns the version of each object that the list and the watch reported last. Writes that the watch has not
+    /// reported yet are not included.
+    pub(super) fn reported(&self) -> BTreeMap<NamespacedName, ObjectVersion> {
+        let reported = self.objects.iter().filter_map(|(key, entry)| {
+            let entry = match self.written.get(key) {
+                Some(write) => write.reported.as_ref()?,
+                None => entry,
+            };
+            Some((key.clone(), ObjectVersion::of(entry.metadata())))
+        });
+        reported.collect()
     }
 
     /// Adds an index, and returns its position.

@@ -20,6 +20,22 @@ pub struct Undecodable {
     problem: String,
 }
 
+/// One version of one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ObjectVersion {
+    uid: Option<String>,
+    resource_version: Option<String>,
+}
+
+impl ObjectVersion {
+    pub(super) fn of(object: &ObjectMeta) -> Self {
+        Self {
+            uid: object.uid.clone(),
+            resource_version: object.resource_version.clone(),
+        }
+    }
+}
+
 /// An object. If the object cannot be decoded, the entry contains only its metadata. Cheap to clone.
 #[derive(Debug)]
 pub(super) enum CacheEntry<K> {

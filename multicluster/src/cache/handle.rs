@@ -97,6 +97,13 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
         entries.filter_map(CacheEntry::invalid).collect()
     }
 
+    /// Returns the metadata of the object of this name, if it exists. The object need not be decodable.
+    pub fn metadata_of(&self, namespace: &str, name: &str) -> Option<ObjectMeta> {
+        let objects = &self.inner.read().objects;
+        let entry = objects.get(&(namespace.to_owned(), name.to_owned()));
+        entry.map(|entry| entry.metadata().clone())
+    }
+
     /// Returns the metadata of all objects of a namespace, including those that cannot be decoded.
     pub fn metadata(&self, namespace: &str) -> Vec<ObjectMeta> {
         let contents = self.inner.read();

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
+use kube::core::error_boundary::InvalidObject;
 
-use super::entry::{CacheEntry, NamespacedName, Undecodable};
+use super::entry::{CacheEntry, NamespacedName};
 use super::handle::Cache;
 use super::values::Values;
 
@@ -44,19 +45,20 @@ impl<K: Resource> Index<K> {
         entries.filter_map(CacheEntry::readable).collect()
     }
 
-    /// Returns all objects that have this value, sorted by namespace and name.
-    ///
-    /// # Errors
-    ///
-    /// [`Undecodable`] if one of them cannot be decoded.
-    pub fn all(&self, value: &str) -> Result<Vec<Arc<K>>, Undecodable>
-    where
-        K: Resource<DynamicType = ()>,
-    {
+    /// Returns the objects that have this value: first those that can be decoded, then those that cannot. Both are sorted
+    /// by namespace and name, and are of the same time.
+    pub fn partitioned(&self, value: &str) -> (Vec<Arc<K>>, Vec<Arc<InvalidObject>>) {
         let contents = self.cache.inner.read();
         let keys = contents.indexed(self.position, value);
-        let entries = keys.filter_map(|key| contents.objects.get(key));
-        entries.map(CacheEntry::decoded).collect()
+        let entries: Vec<_> = keys.filter_map(|key| contents.objects.get(key)).collect();
+        let entries = entries.iter();
+        (
+            entries
+                .clone()
+                .filter_map(|entry| entry.readable())
+                .collect(),
+            entries.filter_map(|entry| entry.invalid()).collect(),
+        )
     }
 
     /// Calls `visit` for one object of each value with this prefix. The arguments are the metadata of the object, and
@@ -100,7 +102,7 @@ mod tests {
             unreachable!()
         };
         let (metadata, error) = (object.metadata.clone(), "broken".to_owned());
-        let invalid = kube::core::error_boundary::InvalidObject { error, metadata };
+        let invalid = InvalidObject { error, metadata };
         CacheEntry::Undecodable(Arc::new(invalid))
     }
 
@@ -197,12 +199,13 @@ mod tests {
         insert(undecodable("a", 1));
         insert(entry("b", 2, &json!({"x": "red"})));
         assert_eq!(index.keys("a").len(), 1);
-        assert_eq!((index.get("a").len(), index.all("a").is_err()), (0, true));
-        assert_eq!(index.all("red").unwrap().len(), 1);
+        let counts = |value: &str| {
+            let (decoded, undecodable) = index.partitioned(value);
+            assert_eq!(decoded.len(), index.get(value).len());
+            (decoded.len(), undecodable.len())
+        };
+        assert_eq!((counts("a"), counts("red")), ((0, 1), (1, 0)));
         insert(entry("a", 3, &json!({"x": "red"})));
-        assert_eq!(
-            (index.all("a").unwrap().len(), index.get("red").len()),
-            (0, 2)
-        );
+        assert_eq!((counts("a"), counts("red")), ((0, 0), (2, 0)));
     }
 }

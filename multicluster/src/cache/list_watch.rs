@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use kube::api::{ListParams, WatchParams};
+use kube::api::{ListParams, VersionMatch, WatchParams};
 use kube::core::{ObjectList, PartialObjectMeta, Request, WatchEvent};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
+use super::entry::NamespacedName;
 use super::position::{Position, Verdict};
 use super::tolerant::Tolerant;
 use crate::connect::WATCH_SILENCE;
@@ -76,18 +77,48 @@ where
     /// Asks the API server for its current resource version and for the object that changed last, and compares both
     /// with the position. The request reads the metadata of at most one object.
     pub(super) async fn check(&self, position: &Position) -> kube::Result<Verdict> {
-        let witness = position.witness();
-        let namespace = witness.map(|(namespace, _)| namespace.as_str());
+        let list = self.metadata(position.witness(), ListParams::default().limit(1));
+        let list = list.await?;
+        let found = list.items.first().map(|found| &found.metadata);
+        Ok(position.verdict(list.metadata.resource_version.as_deref(), found))
+    }
+
+    /// Returns one page of the metadata of the objects as they were at this version. If `key` is set, returns only this
+    /// object.
+    ///
+    /// # Errors
+    ///
+    /// The API server answers with 410 if it no longer has this version.
+    pub(super) async fn page_at(
+        &self,
+        version: &str,
+        key: Option<&NamespacedName>,
+        continue_token: Option<String>,
+    ) -> kube::Result<ObjectList<PartialObjectMeta<K>>> {
+        let params = ListParams {
+            limit: Some(PAGE),
+            continue_token,
+            resource_version: Some(version.to_owned()),
+            version_match: Some(VersionMatch::Exact),
+            ..ListParams::default()
+        };
+        self.metadata(key, params).await
+    }
+
+    /// Lists the metadata of one object, or of all objects.
+    async fn metadata(
+        &self,
+        key: Option<&NamespacedName>,
+        mut params: ListParams,
+    ) -> kube::Result<ObjectList<PartialObjectMeta<K>>> {
+        let namespace = key.map(|(namespace, _)| namespace.as_str());
         let path = K::url_path(&(), namespace.filter(|namespace| !namespace.is_empty()));
-        let mut params = ListParams::default().limit(1);
-        if let Some((_, name)) = witness {
+        if let Some((_, name)) = key {
             params = params.fields(&format!("metadata.name={name}"));
         }
         let request = Request::new(path).list_metadata(&params);
         let request = request.map_err(kube::Error::BuildRequest)?;
-        let list: ObjectList<PartialObjectMeta<K>> = self.client.request(request).await?;
-        let found = list.items.first().map(|found| &found.metadata);
-        Ok(position.verdict(list.metadata.resource_version.as_deref(), found))
+        self.client.request(request).await
     }
 }
 

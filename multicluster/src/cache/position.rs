@@ -2,12 +2,13 @@
 //!
 //! An API server that was restored from an older snapshot issues the same resource versions a second time. A watch that
 //! continues from a version of the former history misses changes. So a watch continues only while there is no sign that
-//! the history has changed.
+//! the history has changed. A later change of the same object is no sign: a writer can repeat its change in the new
+//! history.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::watcher;
 
-use super::entry::{NamespacedName, is_older, key};
+use super::entry::{NamespacedName, ObjectVersion, is_older, key};
 use super::sync_state::answer;
 
 /// Where a watch continues.
@@ -26,7 +27,7 @@ pub(super) struct Position {
 struct Witness {
     key: NamespacedName,
     /// Its version; `None` if it was deleted.
-    version: Option<String>,
+    version: Option<ObjectVersion>,
 }
 
 /// The result of a check.
@@ -34,8 +35,11 @@ struct Witness {
 pub(super) enum Verdict {
     /// Nothing contradicts the former history.
     Continues,
-    /// Nothing contradicts the former history if the watch reports a change of this object.
-    ContinuesIfReported(NamespacedName),
+    /// Nothing contradicts the former history if the API server had the known objects at the position.
+    ContinuesIfKnown {
+        /// The watch must then report a change of this object.
+        reported: Option<NamespacedName>,
+    },
     /// The API server has lost a change. It was restored from a snapshot.
     Restored,
 }
@@ -56,13 +60,20 @@ impl Position {
         self.witness.as_ref().map(|witness| &witness.key)
     }
 
+    /// Returns the object that changed last and its version at the position. Returns `None` if it was deleted, and if
+    /// there was no object.
+    pub(super) fn living_witness(&self) -> Option<(&NamespacedName, &ObjectVersion)> {
+        let witness = self.witness.as_ref()?;
+        Some((&witness.key, witness.version.as_ref()?))
+    }
+
     /// Sets the position after a complete list of this version. `newest` is the listed object that changed last.
     pub(super) fn listed(&mut self, version: String, newest: Option<&ObjectMeta>) {
         *self = Self {
             version: Some(version),
             witness: newest.map(|newest| Witness {
                 key: key(newest),
-                version: newest.resource_version.clone(),
+                version: Some(ObjectVersion::of(newest)),
             }),
             is_doubtful: false,
         };
@@ -73,7 +84,7 @@ impl Position {
         let version = object.resource_version.as_deref().unwrap_or_default();
         self.witness = Some(Witness {
             key: key(object),
-            version: Some(version.to_owned()),
+            version: Some(ObjectVersion::of(object)),
         });
         self.advance(version)
     }
@@ -139,28 +150,25 @@ impl Position {
         if is_older(current.unwrap_or_default(), version) {
             return Verdict::Restored;
         }
-        let known = self.witness.as_ref().and_then(|it| it.version.as_deref());
-        match (known, found) {
-            (None, None) => Verdict::Continues,
-            (Some(_), None) => self.if_reported(found),
-            (_, Some(found)) if found.resource_version.as_deref() == known => Verdict::Continues,
-            (_, Some(found)) => {
-                match is_older(
-                    version,
-                    found.resource_version.as_deref().unwrap_or_default(),
-                ) {
-                    true => self.if_reported(Some(found)),
-                    false => Verdict::Restored,
-                }
-            }
+        let Some(found) = found else {
+            return match &self.witness {
+                Some(witness) => Verdict::ContinuesIfKnown {
+                    reported: witness.version.as_ref().map(|_| witness.key.clone()),
+                },
+                // There was no object, and there is none.
+                None => Verdict::Continues,
+            };
+        };
+        let known = self.living_witness().map(|(_, version)| version);
+        if known == Some(&ObjectVersion::of(found)) {
+            return Verdict::Continues;
         }
-    }
-
-    fn if_reported(&self, found: Option<&ObjectMeta>) -> Verdict {
-        let witness = self.witness().cloned();
-        match witness.or_else(|| found.map(key)) {
-            Some(key) => Verdict::ContinuesIfReported(key),
-            None => Verdict::Continues,
+        let found_version = found.resource_version.as_deref();
+        match is_older(version, found_version.unwrap_or_default()) {
+            true => Verdict::ContinuesIfKnown {
+                reported: Some(key(found)),
+            },
+            false => Verdict::Restored,
         }
     }
 }
@@ -191,11 +199,20 @@ mod tests {
     #[test]
     fn a_restored_api_server_contradicts_the_position() {
         let a = object("a", "5");
-        let if_reported = || Verdict::ContinuesIfReported(("ns".to_owned(), "a".to_owned()));
+        let reported = Some(("ns".to_owned(), "a".to_owned()));
+        let if_reported = || Verdict::ContinuesIfKnown {
+            reported: reported.clone(),
+        };
+        let if_known = || Verdict::ContinuesIfKnown { reported: None };
+        let successor = ObjectMeta {
+            uid: Some("successor".to_owned()),
+            ..a.clone()
+        };
         let kept = at("9", Some(&a));
         for (current, found, expected) in [
             ("9", Some(object("a", "5")), Verdict::Continues),
             ("20", Some(object("a", "5")), Verdict::Continues),
+            ("20", Some(successor), Verdict::Restored),
             ("8", Some(object("a", "5")), Verdict::Restored),
             // The change to version 5 is lost.
             ("20", Some(object("a", "3")), Verdict::Restored),
@@ -209,7 +226,8 @@ mod tests {
         let mut deleted = at("9", None);
         assert!(deleted.deleted(&object("a", "10")));
         for (found, expected) in [
-            (None, Verdict::Continues),
+            // The object may be deleted in both histories.
+            (None, if_known()),
             (Some(object("a", "5")), Verdict::Restored),
             (Some(object("a", "12")), if_reported()),
         ] {

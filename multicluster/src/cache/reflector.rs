@@ -1,5 +1,6 @@
 //! Keeps a cache current by a list and a watch.
 
+mod check;
 mod follow;
 
 use std::collections::BTreeMap;
@@ -115,8 +116,8 @@ where
     /// A watch that ends or fails is resumed from its last resource version. Everything is listed again only if the
     /// API server no longer has this version (410), or if the API server contradicts the history of the cache: an API
     /// server that was restored from an older snapshot accepts a resource version that it has not reached yet, or that
-    /// it has issued twice. A watch from such a version misses changes. So after a broken connection, a check of one
-    /// object precedes the continuation.
+    /// it has issued twice. A watch from such a version misses changes. So after a broken connection, a check precedes
+    /// the continuation.
     pub async fn run(mut self, client: Client, lists: ListLimiter) {
         let mut follower = Follower {
             source: ListWatch::new(client, &self.plane),

@@ -261,10 +261,16 @@ impl Handler<'_> {
         let limit = request.parameter("limit");
         let limit = limit.and_then(|limit| limit.parse().ok());
         let limit = limit.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
-        // A token contains the version of the first page, and the last key of the previous page. All pages have the
-        // version of the first page, so a watch from this version receives all later changes.
+        // A token contains the version of the first page, and the last key of the previous page. All pages contain the
+        // objects at the version of the first page, so a watch from this version receives all later changes.
         let (first, after) = match request.parameter("continue") {
-            None => (None, None),
+            None => {
+                let exact = request.exact_version()?;
+                if let Some(version) = exact {
+                    self.server.state().check_version(query.kind, version)?;
+                }
+                (exact, None)
+            }
             Some(token) => {
                 let (version, key) = read_token(token).ok_or_else(|| {
                     Refusal::bad("invalid continue token: continue key is not valid")
@@ -273,7 +279,7 @@ impl Handler<'_> {
                 (Some(version), Some(key))
             }
         };
-        let (objects, has_more, version) = self.server.page(query, after, limit);
+        let (objects, has_more, version) = self.server.page(query, first, after, limit);
         let version = first.unwrap_or(version);
         let next = objects.last().filter(|_| has_more);
         let next = next.map(|last| format!("{version}/{}/{}", last.key.0, last.key.1));

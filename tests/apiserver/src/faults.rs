@@ -20,6 +20,8 @@ pub struct Fault {
     part: Option<ObjectPart>,
     namespace: Option<String>,
     name: Option<String>,
+    /// Whether the fault affects only lists at an exact resource version.
+    at_a_version: bool,
     /// The number of times that the fault may still happen. `None` means no limit.
     times: Option<usize>,
 }
@@ -48,6 +50,7 @@ impl Fault {
             part: None,
             namespace: None,
             name: None,
+            at_a_version: false,
             times: None,
         }
     }
@@ -158,6 +161,13 @@ impl Fault {
         self
     }
 
+    /// Limits the fault to lists at an exact resource version.
+    #[must_use]
+    pub fn at_a_version(mut self) -> Self {
+        self.at_a_version = true;
+        self
+    }
+
     /// Limits the fault to this number of requests.
     #[must_use]
     pub fn times(mut self, times: usize) -> Self {
@@ -174,6 +184,7 @@ impl Fault {
             && (self.part.is_none() || self.part == request.part())
             && is(&self.namespace, request.namespace())
             && is(&self.name, request.name())
+            && (!self.at_a_version || request.is_at_a_version())
             && self.times != Some(0)
     }
 }

@@ -210,6 +210,25 @@ impl Refusal {
         Self::new(StatusCode::GONE, "Expired", message)
     }
 
+    /// Returns the refusal for this reason: the version of a list is older than the history of the API server.
+    pub(crate) fn expired_version() -> Self {
+        let message = "The resourceVersion for the provided list is too old.";
+        Self::new(StatusCode::GONE, "Expired", message)
+    }
+
+    /// Returns the refusal for this reason: the API server has not reached the version of a list yet.
+    pub(crate) fn future_version(version: u64, current: u64) -> Self {
+        let message = format!("Timeout: Too large resource version: {version}, current: {current}");
+        let cause = json!({
+            "reason": "ResourceVersionTooLarge",
+            "message": "Too large resource version",
+        });
+        Self {
+            details: json!({"causes": [cause], "retryAfterSeconds": 1}),
+            ..Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message)
+        }
+    }
+
     /// Returns the `Status`.
     pub fn status(&self) -> Value {
         let mut status = json!({

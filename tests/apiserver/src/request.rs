@@ -164,12 +164,31 @@ impl Request {
         matches!(self.parameter(name), Some("true" | "1"))
     }
 
+    /// Returns whether a list requests the state at an exact resource version.
+    pub(crate) fn is_at_a_version(&self) -> bool {
+        self.parameter("resourceVersionMatch") == Some("Exact")
+    }
+
     /// Returns the refusal of an unknown path. The core group always exists. In this group, the error is therefore that
     /// the resource does not exist.
     pub(crate) fn no_path(&self) -> Refusal {
         match self.path.starts_with("/api/v1/") {
             true => Refusal::not_served(KindId::named("Namespace").kind()),
             false => Refusal::no_path(),
+        }
+    }
+
+    /// Returns the exact version of a list; `None` for a list of the current objects.
+    pub(crate) fn exact_version(&self) -> Result<Option<u64>, Refusal> {
+        if !self.is_at_a_version() {
+            return Ok(None);
+        }
+        let version = self.parameter("resourceVersion").unwrap_or_default();
+        match version.parse() {
+            Ok(version) => Ok(Some(version)),
+            Err(_) => Err(Refusal::bad(format!(
+                "invalid resource version {version:?}"
+            ))),
         }
     }
 

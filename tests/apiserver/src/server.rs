@@ -339,9 +339,10 @@ impl ApiServer {
     pub(crate) fn page(
         &self,
         query: &Query,
+        at: Option<u64>,
         after: Option<Key>,
         limit: usize,
     ) -> (Vec<Arc<Stored>>, bool, u64) {
-        self.state().page(query, after, limit)
+        self.state().page(query, at, after, limit)
     }
 }

@@ -1,7 +1,8 @@
 //! The objects of one API server, and the history of their changes.
 
+mod page;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +14,6 @@ use tokio::sync::watch;
 use crate::apply::Owners;
 use crate::kinds::KindId;
 use crate::refusal::Refusal;
-use crate::selector::Query;
 use crate::text;
 
 /// Namespace and name of an object. The namespace is empty for a cluster-scoped object.
@@ -144,30 +144,6 @@ impl State {
             .partition_point(|event| event.version <= version);
         let events = collection.log.range(first..).cloned().collect();
         Ok((events, self.version))
-    }
-
-    /// Returns at most `limit` objects after a key, whether more objects exist, and the version of the API server.
-    pub(crate) fn page(
-        &self,
-        query: &Query,
-        after: Option<Key>,
-        limit: usize,
-    ) -> (Vec<Arc<Stored>>, bool, u64) {
-        let collection = self.collection(query.kind);
-        let namespace = query.namespace.as_deref();
-        let first = match (after, namespace) {
-            (Some(after), _) => Bound::Excluded(after),
-            (None, Some(namespace)) => Bound::Included((namespace.to_owned(), String::new())),
-            (None, None) => Bound::Unbounded,
-        };
-        let mut objects = collection
-            .objects
-            .range((first, Bound::Unbounded))
-            .take_while(|((of, _), _)| namespace.is_none_or(|namespace| of == namespace))
-            .map(|(_, object)| object)
-            .filter(|object| query.selects(object));
-        let page = objects.by_ref().take(limit).cloned().collect();
-        (page, objects.next().is_some(), self.version)
     }
 
     pub(crate) fn backup(&self) -> Backup {

@@ -36,13 +36,19 @@ pub(super) fn lists() -> Vec<Step> {
     ]
 }
 
-/// Returns the requests that watch from the version of the first write of the scenario.
+/// Returns the requests that list at an earlier version, and the requests that watch from the version of the first
+/// write of the scenario.
 pub(super) fn watches() -> Vec<Step> {
     let watch = |name, query: &str| {
         get(
             name,
             format!("{NETWORKS}?watch=true&timeoutSeconds=1&resourceVersion={query}"),
         )
+    };
+    // The version of the first list.
+    let at = |name, query: &str| {
+        let version = "resourceVersion=$page.resourceVersion&resourceVersionMatch=Exact";
+        get(name, format!("{NETWORKS}?{version}{query}"))
     };
     let l1 = format!("{NETWORKS}/l1");
     // A kube-apiserver sends a bookmark only if an object of the kind has changed during the watch.
@@ -60,6 +66,20 @@ pub(super) fn watches() -> Vec<Step> {
             json!({"metadata": {"labels": {"list": "x"}}}),
         ),
         get("the version after all writes", NETWORKS).saves("quiet"),
+        at("the state at an earlier version", ""),
+        at(
+            "one object at an earlier version",
+            "&fieldSelector=metadata.name%3Dl1",
+        ),
+        at("the first page at an earlier version", "&limit=2").saves("former"),
+        get(
+            "the second page at an earlier version",
+            format!("{NETWORKS}?limit=2&continue=$former.continue"),
+        ),
+        get(
+            "a version that the API server has not reached",
+            format!("{NETWORKS}?resourceVersion=999999999&resourceVersionMatch=Exact"),
+        ),
         watch("everything since the beginning", "$before.resourceVersion"),
         watch(
             "a selection",

@@ -10,14 +10,12 @@ use kube::ResourceExt;
 use kube::core::error_boundary::InvalidObject;
 
 use crate::names;
-use crate::objects::{StringMap, controller_uid, controller_uid_of, covers};
+use crate::objects::{StringMap, controller_uid, controller_uid_of, covers, describe_undecodable};
 
 /// Prefix of our template hashes. The Go manager wrote hashes without this prefix. They cannot be recomputed (I-22).
 const HASH_PREFIX: &str = "v1-";
 /// The field manager of the deployment controller.
 pub(super) const FIELD_MANAGER: &str = "compute-federation-deployment";
-/// Longest error of an object that cannot be decoded that a condition contains, in characters.
-const PROBLEM_MAX: usize = 256;
 
 /// The observations of the controller.
 pub(in crate::deployment) struct Observed<'a> {
@@ -55,7 +53,9 @@ impl Instances {
         Self {
             own: own.into_iter().cloned().collect(),
             former: former.iter().map(|instance| instance.name_any()).collect(),
-            undecodable: own_undecodable.map(sentence).collect(),
+            undecodable: own_undecodable
+                .map(describe_undecodable::<Instance>)
+                .collect(),
             undecodable_names: names
                 .filter_map(|invalid| invalid.metadata.name.clone())
                 .collect(),
@@ -68,12 +68,6 @@ pub(super) fn undecodable<'a>(observed: &Observed<'a>) -> impl Iterator<Item = &
     let uid = observed.deployment.metadata.uid.as_deref();
     let all = observed.undecodable.iter().map(AsRef::as_ref);
     all.filter(move |invalid| controller_uid_of(&invalid.metadata) == uid)
-}
-
-fn sentence(invalid: &InvalidObject) -> String {
-    let name = invalid.metadata.name.as_deref().unwrap_or_default();
-    let problem: String = invalid.error.chars().take(PROBLEM_MAX).collect();
-    format!("Instance {name} cannot be decoded: {problem}")
 }
 
 /// Returns the name of the Instance of this ordinal.

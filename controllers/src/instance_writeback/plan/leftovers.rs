@@ -1,12 +1,13 @@
 //! Finds copies on the hub whose Instances are gone. Such copies appear when the hub's etcd is restored from an older
 //! snapshot.
 
-use api::{CellName, Instance, labels};
+use api::{CellName, labels};
+use kube::ResourceExt;
 
 use crate::objects::{is_terminating, label};
 
 /// Returns whether this cell may delete the copy once its Instance is gone.
-pub(crate) fn is_of(cell: &CellName, copy: &Instance) -> bool {
+pub(crate) fn is_of(cell: &CellName, copy: &impl ResourceExt) -> bool {
     !is_terminating(copy) && label(copy, labels::SOURCE_CLUSTER) == Some(cell.as_str())
 }
 

@@ -240,33 +240,6 @@ fn a_status_without_current_readiness_is_not_copied() {
 }
 
 #[test]
-fn deletion_deletes_only_the_copy_of_this_cell() {
-    let instance = terminating(linked());
-    let with_copy = |source: Option<&str>| {
-        let labels = source.map(|source| (labels::SOURCE_CLUSTER.to_owned(), source.to_owned()));
-        HubObjects {
-            copy: Some(executed(&linked(), &hub(), &labels.into_iter().collect())),
-            ..HubObjects::default()
-        }
-    };
-    let expected = |delete_copy| Plan {
-        delete_copy,
-        remove_finalizer: true,
-        ..Plan::default()
-    };
-    assert_eq!(
-        plan_for(&instance, &with_copy(Some("dfw1"))),
-        expected(true)
-    );
-    assert_eq!(
-        plan_for(&instance, &with_copy(Some("ord1"))),
-        expected(false)
-    );
-    assert_eq!(plan_for(&instance, &with_copy(None)), expected(false));
-    assert_eq!(plan_for(&instance, &HubObjects::default()), expected(false));
-}
-
-#[test]
 fn an_applied_copy_gets_its_status_if_it_is_ours_and_ready_is_current() {
     let instance = judged(linked());
     let allowed = hub();

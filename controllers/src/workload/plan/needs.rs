@@ -19,7 +19,7 @@ pub(super) struct Needs<'a> {
     missing: Result<Vec<&'a str>, &'a str>,
 }
 
-/// A city that gets no WorkloadDeployment now.
+/// A city for which no WorkloadDeployment is written now.
 #[derive(Debug, PartialEq)]
 pub(super) struct Gap<'a> {
     pub(super) placement: &'a str,
@@ -27,13 +27,15 @@ pub(super) struct Gap<'a> {
     pub(super) obstacle: Obstacle,
 }
 
-/// The reason why a city gets no WorkloadDeployment.
+/// The reason why no WorkloadDeployment is written for a city.
 #[derive(Debug, PartialEq)]
 pub(super) enum Obstacle {
     /// The project does not offer the city.
     NotOffered,
     /// The Workload waits for a prerequisite. The text describes it.
     Waits(String),
+    /// The WorkloadDeployment exists and cannot be decoded. The sentence names it.
+    Undecodable(String),
 }
 
 impl<'a> Needs<'a> {
@@ -121,6 +123,7 @@ pub(super) fn describe(gaps: &[Gap<'_>], placement: &str) -> Option<String> {
         let why = match obstacle {
             Obstacle::NotOffered => "the project has no usable LocationBinding there",
             Obstacle::Waits(why) => why,
+            Obstacle::Undecodable(sentence) => return sentence.clone(),
         };
         format!("no deployment in {}{more}: {why}", named.join(", "))
     });

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use api::{Workload, WorkloadDeployment};
 use jiff::Timestamp;
+use kube::core::error_boundary::InvalidObject;
 
 /// A function that returns whether an object of this name exists.
 pub(crate) type Lookup<'a> = &'a (dyn Fn(&str) -> bool + Sync);
@@ -15,8 +16,10 @@ pub(crate) type Listed<'a> = Result<Lookup<'a>, &'a str>;
 #[derive(Clone, Copy)]
 pub(crate) struct Observed<'a> {
     pub(crate) workload: &'a Workload,
-    /// The WorkloadDeployments of the Workload, by name.
+    /// The WorkloadDeployments of the Workload that can be decoded, by name.
     pub(crate) own: &'a [Arc<WorkloadDeployment>],
+    /// The WorkloadDeployments of the Workload that cannot be decoded. They exist; only their metadata are known.
+    pub(crate) undecodable: &'a [Arc<InvalidObject>],
     /// Returns whether a WorkloadDeployment in the Workload's namespace has this name. Any object may be its controller
     /// owner.
     pub(crate) is_taken: Lookup<'a>,

@@ -1,6 +1,7 @@
 //! Computes the status of a Workload from the statuses of its WorkloadDeployments (docs/concepts/status.md).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use api::condition::{self, Condition, ConditionStatus, MESSAGE_MAX};
 pub(super) use api::reasons::workload as reason;
@@ -9,10 +10,11 @@ use api::workload::{AVAILABLE, KINDS_LISTED, WorkloadPlacementStatus};
 use api::{Workload, WorkloadDeployment, WorkloadStatus, workload_deployment};
 use jiff::Timestamp;
 use kube::ResourceExt;
+use kube::core::error_boundary::InvalidObject;
 
-use super::needs::{Gap, NETWORK_NOT_FOUND, Needs, describe};
+use super::needs::{Gap, NETWORK_NOT_FOUND, Needs, Obstacle, describe};
 use super::observed::Observed;
-use crate::objects::StringMap;
+use crate::objects::{StringMap, describe_undecodable};
 
 /// The input from which the status of a Workload is rendered.
 pub(in crate::workload) struct StatusReport<'a> {
@@ -86,7 +88,11 @@ fn status(
     refusals: &StringMap,
 ) -> WorkloadStatus {
     let Observed {
-        workload, own, now, ..
+        workload,
+        own,
+        undecodable,
+        now,
+        ..
     } = *observed;
     let former = workload.status.clone().unwrap_or_default();
     let mut by_placement: BTreeMap<&str, Vec<&WorkloadDeployment>> = BTreeMap::new();
@@ -137,7 +143,10 @@ fn status(
                 available(status, reason, [Some(missing)], now)
                     .observed(workload.metadata.generation)
             }
-            None => workload_available(&placements, now).observed(generation),
+            None => {
+                let unplaced = unplaced(undecodable, gaps);
+                workload_available(&placements, unplaced, now).observed(generation)
+            }
         };
         condition::set(&mut conditions, available);
     }
@@ -149,13 +158,24 @@ fn status(
     WorkloadStatus {
         conditions,
         current_replicas: sum(|placement| placement.current_replicas),
-        deployments: i32::try_from(own.len()).unwrap_or(i32::MAX),
+        deployments: i32::try_from(own.len() + undecodable.len()).unwrap_or(i32::MAX),
         desired_replicas: sum(|placement| placement.desired_replicas),
         gateway: None,
         ready_replicas: sum(|placement| placement.ready_replicas),
         replicas: sum(|placement| placement.replicas),
         placements,
     }
+}
+
+/// Returns a sentence about the first WorkloadDeployment that cannot be decoded and that no placement names.
+fn unplaced(undecodable: &[Arc<InvalidObject>], gaps: &[Gap<'_>]) -> Option<String> {
+    let mut sentences = undecodable
+        .iter()
+        .map(|invalid| describe_undecodable::<WorkloadDeployment>(invalid));
+    sentences.find(|sentence| {
+        let mut gaps = gaps.iter();
+        gaps.all(|gap| !matches!(&gap.obstacle, Obstacle::Undecodable(of) if of == sentence))
+    })
 }
 
 fn placement_status(
@@ -246,8 +266,13 @@ fn unavailability(deployment: &WorkloadDeployment) -> String {
 }
 
 /// Returns the condition of the Workload. It is True if a placement is available. Otherwise it is Unknown if one is
-/// Unknown, with the reason of that one. Otherwise it is False, with the message of the first placement.
-fn workload_available(placements: &[WorkloadPlacementStatus], now: Timestamp) -> Condition {
+/// Unknown, with the reason of that one. Otherwise it is False, with the message of the first placement. `unplaced` is a
+/// problem that belongs to no placement.
+fn workload_available(
+    placements: &[WorkloadPlacementStatus],
+    unplaced: Option<String>,
+    now: Timestamp,
+) -> Condition {
     let mut reported = placements.iter().filter_map(|placement| {
         let available = condition::find(&placement.conditions, AVAILABLE)?;
         Some((placement.name.as_str(), available))
@@ -261,7 +286,7 @@ fn workload_available(placements: &[WorkloadPlacementStatus], now: Timestamp) ->
         return available(
             ConditionStatus::True,
             reason::PLACEMENT_FOUND,
-            [message],
+            [message, unplaced],
             now,
         );
     }
@@ -273,7 +298,7 @@ fn workload_available(placements: &[WorkloadPlacementStatus], now: Timestamp) ->
     let cause = unknown.or_else(|| reported.next());
     let message =
         cause.map(|(placement, cause)| format!("placement {placement}: {}", cause.message));
-    available(status, reason, [message], now)
+    available(status, reason, [message, unplaced], now)
 }
 
 /// Returns the condition with these messages joined. The message is cut to the maximum length of a condition's message.

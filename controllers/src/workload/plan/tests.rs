@@ -35,6 +35,7 @@ impl ProjectFixture {
     /// Plans for a namespace with these WorkloadDeployments.
     fn plan(&self, workload: &Workload, deployments: &[Arc<WorkloadDeployment>]) -> Plan {
         let uid = workload.uid().unwrap();
+        let undecodable = Vec::new();
         let mut own = deployments.to_vec();
         own.retain(|deployment| owner(deployment) == uid);
         let is_taken = |name: &str| deployments.iter().any(|other| other.name_any() == name);
@@ -43,6 +44,7 @@ impl ProjectFixture {
         let (mut plan, report) = plan(&Observed {
             workload,
             own: &own,
+            undecodable: &undecodable,
             is_taken: &is_taken,
             cities: self
                 .cities

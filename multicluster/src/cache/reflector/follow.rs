@@ -6,30 +6,26 @@ use std::time::Duration;
 use futures::StreamExt;
 use kube::core::{Status, WatchEvent};
 use kube::runtime::watcher::{self, Event};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep};
 use tower_http::timeout::TimeoutError;
 use tracing::info;
 
 use super::{CacheEntry, Debug, DeserializeOwned, Follower, Reflector, Resource, Tolerant};
-use crate::cache::entry;
 use crate::cache::list_watch::WatchEvents;
-use crate::cache::position::Verdict;
 
-/// Longest wait for the event of a change that a check has found. API servers send such an event at once.
-const REPORTED: Duration = Duration::from_secs(5);
 /// Shortest time between the starts of two watches, if the API server ends them normally.
 const SHORTEST: Duration = Duration::from_secs(1);
 
 impl<K> Follower<K> {
     /// Tells the other caches of the API server that it was restored, unless they know it.
-    fn restored(&mut self) -> End {
+    pub(super) fn restored(&mut self) -> End {
         self.lists.note_restored(&mut self.restored);
         End::Lost("the API server has lost a change; it was restored from a snapshot")
     }
 }
 
 /// The reason why a watch ended.
-enum End {
+pub(super) enum End {
     /// The API server ended the watch, or was silent for too long. The watch continues.
     Normal,
     /// Everything must be listed again.
@@ -129,50 +125,6 @@ where
         }
     }
 
-    /// Checks after a broken connection whether the API server was restored. Applies events until the watch has
-    /// reported what the check has found. Returns `None` if the watch continues.
-    async fn check(
-        &mut self,
-        follower: &mut Follower<K>,
-        events: &mut WatchEvents<K>,
-    ) -> watcher::Result<Option<End>> {
-        if !follower.position.is_doubtful() {
-            return Ok(None);
-        }
-        let check = follower.source.check(&follower.position);
-        let verdict = follower.permit.hold(check).await;
-        match verdict.map_err(watcher::Error::WatchStartFailed)? {
-            Verdict::Continues => {}
-            Verdict::ContinuesIfReported(key) => {
-                follower.permit.end();
-                let until = Instant::now() + REPORTED;
-                loop {
-                    let event = tokio::select! {
-                        event = events.next() => event,
-                        () = sleep_until(until) => return Ok(Some(follower.restored())),
-                    };
-                    let is_expected = match &event {
-                        Some(Ok(
-                            WatchEvent::Added(object)
-                            | WatchEvent::Modified(object)
-                            | WatchEvent::Deleted(object),
-                        )) => entry::key(object.meta()) == key,
-                        _ => false,
-                    };
-                    if let Err(end) = self.apply_event(follower, event) {
-                        return Ok(Some(end));
-                    }
-                    if is_expected {
-                        break;
-                    }
-                }
-            }
-            Verdict::Restored => return Ok(Some(follower.restored())),
-        }
-        follower.position.trust();
-        Ok(None)
-    }
-
     /// Applies events until the watch ends.
     async fn apply_events(
         &mut self,
@@ -193,7 +145,7 @@ where
     }
 
     /// Applies an event, unless the event ends the watch.
-    fn apply_event(
+    pub(super) fn apply_event(
         &mut self,
         follower: &mut Follower<K>,
         event: Option<kube::Result<WatchEvent<Tolerant<K>>>>,

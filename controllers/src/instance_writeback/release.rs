@@ -1,0 +1,66 @@
+//! Deletes the copy of a terminating Instance, and removes the finalizer from the Instance.
+//!
+//! Metadata are sufficient for this. So an Instance or a copy that cannot be decoded does not block the deletion of its
+//! WorkloadDeployment.
+
+use api::{Instance, finalizers};
+use kube::ResourceExt;
+use kube::core::{PartialObjectMeta, PartialObjectMetaExt};
+
+use super::InstanceWriteback;
+use super::copy_name::NamedCopy;
+use super::plan::leftovers::is_of;
+use crate::objects::{has_finalizer, is_terminating};
+use crate::runtime::hub_proof::require_hub_of_cell;
+use crate::runtime::keys::ObjectKey;
+use crate::runtime::write::Collection;
+use crate::runtime::{ReconcileContext, ReconcileError};
+
+/// An Instance with only its metadata.
+type PartialInstance = PartialObjectMeta<Instance>;
+
+impl InstanceWriteback {
+    /// Returns the newest metadata of an Instance from the cache, if the Instance is terminating.
+    pub(super) fn terminating(&self, key: &ObjectKey) -> Option<PartialInstance> {
+        let metadata = self.cell.instances.metadata_of(&key.namespace, &key.name)?;
+        let instance: PartialInstance = metadata.into_response_partial();
+        is_terminating(&instance).then_some(instance)
+    }
+
+    /// Deletes the copy of a terminating Instance and removes the finalizer.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::Contradiction`] if the hub is not the hub of the Instance, and the errors of the requests.
+    pub(super) async fn release(
+        &self,
+        context: &ReconcileContext,
+        key: &ObjectKey,
+        instance: &PartialInstance,
+    ) -> Result<(), ReconcileError> {
+        let finalizer = finalizers::INSTANCE_CONTROLLER;
+        if !has_finalizer(instance, finalizer) {
+            return Ok(());
+        }
+        let copies = Collection::<PartialInstance>::new(&self.cell.hub, &key.namespace, None);
+        let named = NamedCopy::read(&copies, &self.cell.name, &key.name).await?;
+        require_hub_of_cell(&self.cell, &key.namespace).await?;
+        // The Instance may delete only the copy of its own cell. A copy without a cell, or with another cell, stays.
+        if let Some(copy) = named.copy.filter(|copy| is_of(&self.cell.name, copy)) {
+            self.writer.delete(context, &copies, &copy).await?;
+        }
+        // The provider may have written to the Instance during the requests to the hub. The API server refuses a write
+        // that is based on the older version.
+        let newest = self.terminating(key);
+        let newest = newest.filter(|newest| newest.uid() == instance.uid());
+        let instances = Collection::new(&self.cell.client, &key.namespace, None);
+        self.writer
+            .remove_finalizer(
+                context,
+                &instances,
+                newest.as_ref().unwrap_or(instance),
+                finalizer,
+            )
+            .await
+    }
+}
