@@ -45,7 +45,7 @@ impl Facts {
         Ok(time.to_string())
     }
 
-    fn labels(&self) -> Result<Annotations, Error> {
+    pub(crate) fn labels(&self) -> Result<Annotations, Error> {
         let labels = [
             ("created", self.created()?),
             (

@@ -10,6 +10,8 @@ mod architecture;
 pub mod archive;
 pub mod bundle;
 pub mod container;
+#[cfg(test)]
+mod dockerfile;
 mod elf;
 mod error;
 pub mod libraries;
