@@ -19,7 +19,7 @@ pub struct File {
 }
 
 /// Files by their paths. A path has no leading `/`.
-pub type Files = BTreeMap<String, File>;
+pub type FileTree = BTreeMap<String, File>;
 
 /// Returns a tar archive of the files and of the directories that they need, sorted by path.
 ///
@@ -27,7 +27,7 @@ pub type Files = BTreeMap<String, File>;
 ///
 /// # Errors
 /// Fails if the format cannot represent a path.
-pub fn tar(files: &Files, time: u64) -> Result<Vec<u8>, Error> {
+pub fn tar(files: &FileTree, time: u64) -> Result<Vec<u8>, Error> {
     let mut entries: BTreeMap<&str, Option<&File>> = BTreeMap::new();
     for (path, file) in files {
         for (end, _) in path.match_indices('/') {
@@ -81,7 +81,7 @@ mod tests {
 
     use super::*;
 
-    fn files(paths: &[&str]) -> Files {
+    fn files(paths: &[&str]) -> FileTree {
         let file = |path: &str| File {
             mode: 0o644,
             content: path.as_bytes().to_vec(),

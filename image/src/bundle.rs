@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::archive::{self, Files};
+use crate::archive::{self, FileTree};
 use crate::container::Facts;
-use crate::oci::{Layout, MANIFEST, sha256};
+use crate::oci::{MANIFEST, OciLayout, sha256};
 use crate::{Error, Reference};
 
 /// The media type of the config in Flux's artifacts.
@@ -20,9 +20,13 @@ const KUSTOMIZATION: &str = "kustomization.yaml";
 ///
 /// # Errors
 /// Fails if the files cannot be packed.
-pub fn artifact(files: &Files, reference: &Reference, facts: &Facts) -> Result<Layout, Error> {
+pub fn artifact(
+    files: &FileTree,
+    reference: &Reference,
+    facts: &Facts,
+) -> Result<OciLayout, Error> {
     let archive = archive::tar(files, facts.time)?;
-    let mut layout = Layout::default();
+    let mut layout = OciLayout::default();
     let created = facts.created()?;
     // Flux does not read the config. Tools that check images compare `diff_ids` with the layer.
     let config = json!({
@@ -56,7 +60,7 @@ pub fn artifact(files: &Files, reference: &Reference, facts: &Facts) -> Result<L
 ///
 /// # Errors
 /// Fails if no manifest uses the image, if a manifest is invalid, or if the kustomization does not list the manifest.
-pub fn stamp(files: &mut Files, former: &str, image: &Reference) -> Result<(), Error> {
+pub fn stamp(files: &mut FileTree, former: &str, image: &Reference) -> Result<(), Error> {
     let mut directories = BTreeSet::new();
     for (path, file) in files.iter().filter(|(path, _)| is_yaml(path)) {
         let text = text(path, &file.content)?;
@@ -163,7 +167,7 @@ mod tests {
     const DEPLOYMENT: &str = "kind: Deployment\nspec:\n  containers:\n    - name: manager\n      image: ghcr.io/datum-cloud/compute:latest\n";
     const PLAIN: &str = "# Comment.\nkind: Kustomization\nresources:\n  - manager.yaml\n";
 
-    fn files(files: &[(&str, &str)]) -> Files {
+    fn files(files: &[(&str, &str)]) -> FileTree {
         let file = |content: &str| File {
             mode: 0o644,
             content: content.as_bytes().to_vec(),
@@ -174,7 +178,7 @@ mod tests {
             .collect()
     }
 
-    fn manager(kustomization: &str) -> Files {
+    fn manager(kustomization: &str) -> FileTree {
         files(&[
             ("base/crd/kustomization.yaml", "kind: Kustomization\n"),
             ("base/manager/kustomization.yaml", kustomization),

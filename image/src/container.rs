@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::archive::{self, File, Files};
-use crate::oci::{Annotations, Descriptor, Layout, MANIFEST};
+use crate::archive::{self, File, FileTree};
+use crate::oci::{Annotations, Descriptor, MANIFEST, OciLayout};
 use crate::rootfs::{BINARY, USER};
 use crate::{Architecture, Error, Reference, oci};
 
@@ -69,7 +69,7 @@ impl Facts {
 pub struct Image {
     /// The tar archive of the files, before compression.
     pub layer: Vec<u8>,
-    layout: Layout,
+    layout: OciLayout,
     manifest: Descriptor,
     config: Descriptor,
     compressed: Descriptor,
@@ -83,14 +83,14 @@ impl Image {
     /// # Errors
     /// Fails if the files cannot be packed.
     pub fn new(
-        files: &Files,
+        files: &FileTree,
         architecture: Architecture,
         reference: Reference,
         facts: Facts,
     ) -> Result<Self, Error> {
         let layer = archive::tar(files, facts.time)?;
         let labels = facts.labels()?;
-        let mut layout = Layout::default();
+        let mut layout = OciLayout::default();
         let compressed = layout.add(LAYER, archive::gzip(&layer)?);
         let created = facts.created()?;
         let config = json!({
@@ -160,7 +160,7 @@ impl Image {
     }
 
     /// Returns the image as an OCI layout.
-    pub fn layout(&self) -> &Layout {
+    pub fn layout(&self) -> &OciLayout {
         &self.layout
     }
 
@@ -182,7 +182,7 @@ impl Image {
             mode: 0o644,
             content,
         };
-        let additional = Files::from([("manifest.json".to_owned(), file)]);
+        let additional = FileTree::from([("manifest.json".to_owned(), file)]);
         self.layout.tar(additional, self.facts.time)
     }
 }
@@ -200,7 +200,7 @@ mod tests {
             mode,
             content: content.as_bytes().to_vec(),
         };
-        let files = Files::from([
+        let files = FileTree::from([
             ("manager".to_owned(), file(0o755, "binary")),
             ("etc/passwd".to_owned(), file(0o644, "users")),
         ]);

@@ -12,7 +12,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::archive::{self, File, Files};
+use crate::archive::{self, File, FileTree};
 use crate::{Error, Reference};
 
 /// The media type of a manifest.
@@ -77,12 +77,12 @@ impl Descriptor {
 
 /// The content of an image layout.
 #[derive(Clone, Debug, Default)]
-pub struct Layout {
+pub struct OciLayout {
     blobs: BTreeMap<String, Vec<u8>>,
     manifests: Vec<Descriptor>,
 }
 
-impl Layout {
+impl OciLayout {
     /// Adds a blob and returns its descriptor.
     pub fn add(&mut self, media_type: &str, content: Vec<u8>) -> Descriptor {
         let descriptor = Descriptor::new(media_type, &content);
@@ -123,7 +123,7 @@ impl Layout {
     }
 
     /// Returns the files of the layout.
-    pub fn files(&self) -> Files {
+    pub fn files(&self) -> FileTree {
         let index = json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": self.manifests});
         let version = json!({"imageLayoutVersion": "1.0.0"});
         let own = [("index.json", index), ("oci-layout", version)];
@@ -169,7 +169,7 @@ impl Layout {
     ///
     /// # Errors
     /// Fails if the archive cannot be made.
-    pub fn tar(&self, additional: Files, time: u64) -> Result<Vec<u8>, Error> {
+    pub fn tar(&self, additional: FileTree, time: u64) -> Result<Vec<u8>, Error> {
         let mut files = self.files();
         files.extend(additional);
         archive::tar(&files, time)
@@ -198,11 +198,11 @@ mod tests {
     fn a_layout_replaces_a_former_layout_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         let directory = folder.path().join("oci");
-        let mut former = Layout::default();
+        let mut former = OciLayout::default();
         let stale = former.add("text/plain", b"former".to_vec());
         former.write(&directory).unwrap();
         assert!(directory.join(stale.path()).exists());
-        let mut layout = Layout::default();
+        let mut layout = OciLayout::default();
         let blob = layout.add("text/plain", b"content".to_vec());
         layout.write(&directory).unwrap();
         assert!(!directory.join(stale.path()).exists());
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_name_is_found_by_tools_and_by_containerd() {
-        let mut layout = Layout::default();
+        let mut layout = OciLayout::default();
         let manifest = layout.add_json(MANIFEST, &json!({}));
         layout.name(manifest, &"ghcr.io/datum-cloud/compute:v1".parse().unwrap());
         let files = layout.files();

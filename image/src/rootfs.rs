@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::archive::{File, Files};
+use crate::archive::{File, FileTree};
 use crate::libraries::{LIBRARIES, Library};
 use crate::{Architecture, Error};
 
@@ -36,7 +36,7 @@ pub fn files(
     binary: Vec<u8>,
     libraries: &[Library],
     ca_certificates: Vec<u8>,
-) -> Result<Files, Error> {
+) -> Result<FileTree, Error> {
     let marker = b"-----BEGIN CERTIFICATE-----";
     if !ca_certificates.windows(marker.len()).any(|it| it == marker) {
         return Err(Error::Invalid(
@@ -52,7 +52,7 @@ pub fn files(
         mode: 0o755,
         content,
     };
-    let mut files = Files::new();
+    let mut files = FileTree::new();
     let mut add = |path: &str, file| files.insert(path.trim_start_matches('/').to_owned(), file);
     add(BINARY, program(binary));
     add(CA_CERTIFICATES, data(ca_certificates));

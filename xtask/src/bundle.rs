@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use harness::checkout::root;
-use image::archive::{File, Files};
+use image::archive::{File, FileTree};
 use image::{Reference, bundle};
 
 use crate::build::{target, tracked};
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     layout.write(&directory)?;
     print(directory.display())?;
     let archive = output.join("compute-kustomize.tar");
-    fs::write(&archive, layout.tar(Files::new(), facts.time)?)
+    fs::write(&archive, layout.tar(FileTree::new(), facts.time)?)
         .with_context(|| archive.display().to_string())?;
     print(archive.display())?;
     for manifest in layout.manifests() {
@@ -63,8 +63,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// Returns the files below `deploy`. A file that Git ignores is left out.
-fn files() -> anyhow::Result<Files> {
-    let mut files = Files::new();
+fn files() -> anyhow::Result<FileTree> {
+    let mut files = FileTree::new();
     for path in tracked()? {
         if let Some(name) = path.strip_prefix("deploy/") {
             let content = fs::read(root().join(&path)).with_context(|| path.clone())?;

@@ -5,10 +5,11 @@ mod packages;
 pub(crate) mod provenance;
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
-use image::archive::Files;
+use image::archive::FileTree;
 use image::container::Image;
 use image::{Architecture, Reference, libraries, oci, rootfs, sbom, trial};
 use serde_json::Value;
@@ -76,19 +77,33 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     libraries::check(&libraries, architecture)?;
     let ca_certificates = fs::read(&args.ca_certificates)
         .with_context(|| format!("--ca-certificates={}", args.ca_certificates.display()))?;
-    let binary = binary::without_debug_information(&binary)?;
+    let temporary = output.join("temporary");
+    clear(&temporary)?;
+    fs::create_dir_all(&temporary).with_context(|| temporary.display().to_string())?;
+    let binary = binary::without_debug_information(&binary, &temporary)?;
     let packages = packages::of_image(architecture, &libraries, &ca_certificates)?;
     let document = sbom::document(&reference, &facts, &oci::sha256(&binary), &packages)?;
     let files = rootfs::files(binary, &libraries, ca_certificates)?;
     check_size(&files)?;
     let mut image = Image::new(&files, architecture, reference.clone(), facts)?;
     image.attach(&document)?;
-    try_out(&image, architecture)?;
+    try_out(&image, architecture, &temporary.join("root"))?;
+    clear(&temporary)?;
     write(&image, &document, &output, architecture)?;
     print(format!("{reference}@{}", image.digest()))
 }
 
-fn check_size(files: &Files) -> anyhow::Result<()> {
+/// Removes a directory, if it exists.
+fn clear(directory: &Path) -> anyhow::Result<()> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| directory.display().to_string())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_size(files: &FileTree) -> anyhow::Result<()> {
     let size: usize = files.values().map(|file| file.content.len()).sum();
     ensure!(
         size <= LIMIT,
@@ -104,15 +119,15 @@ fn mebibytes(bytes: usize) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// Runs the binary with nothing but the files of the image. A library that is missing ends the command.
-fn try_out(image: &Image, architecture: Architecture) -> anyhow::Result<()> {
+/// Runs the binary with nothing but the files of the image, which are unpacked into `root`. A library that is missing ends
+/// the command.
+fn try_out(image: &Image, architecture: Architecture, root: &Path) -> anyhow::Result<()> {
     if Some(architecture) != Architecture::of_host() {
         tell(format!("not tried: this machine is not {architecture}"));
         return Ok(());
     }
-    let root = tempfile::tempdir()?;
-    rootfs::unpack(&image.layer, root.path())?;
-    let Some(output) = trial::run(root.path(), &["--version"])? else {
+    rootfs::unpack(&image.layer, root)?;
+    let Some(output) = trial::run(root, &["--version"])? else {
         tell("not tried: this user may neither call chroot nor create user namespaces");
         return Ok(());
     };
@@ -157,7 +172,7 @@ mod tests {
     fn an_image_above_the_limit_is_refused() {
         let files = |size| {
             let content = vec![0; size];
-            Files::from([(
+            FileTree::from([(
                 "manager".to_owned(),
                 File {
                     mode: 0o755,

@@ -103,14 +103,17 @@ fn sysroot() -> anyhow::Result<PathBuf> {
     Ok(PathBuf::from(path.trim()))
 }
 
-/// Returns the binary without debug information. The names of functions stay, for backtraces.
-pub(super) fn without_debug_information(binary: &Path) -> anyhow::Result<Vec<u8>> {
+/// Returns the binary without debug information. The names of functions stay, for backtraces. `directory` is for
+/// temporary files.
+pub(super) fn without_debug_information(
+    binary: &Path,
+    directory: &Path,
+) -> anyhow::Result<Vec<u8>> {
     let sysroot = sysroot()?;
     // The program is a part of the Rust toolchain, and it handles all architectures.
     let host = Architecture::of_host().context("this machine is neither amd64 nor arm64")?;
     let program = sysroot.join(format!("lib/rustlib/{}/bin/rust-objcopy", host.target()));
-    let directory = tempfile::tempdir()?;
-    let stripped = directory.path().join("manager");
+    let stripped = directory.join("stripped");
     let status = Command::new(&program)
         .env("LD_LIBRARY_PATH", sysroot.join("lib"))
         .arg("--strip-debug")
@@ -156,7 +159,8 @@ mod tests {
     #[test]
     fn debug_information_is_removed() {
         let this = env::current_exe().unwrap();
-        let stripped = without_debug_information(&this).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let stripped = without_debug_information(&this, directory.path()).unwrap();
         let has = |content: &[u8], section: &str| {
             // The name in one piece would be in this program.
             let name = ["\0.", section, "\0"].concat();

@@ -99,3 +99,38 @@ fn query(args: &[&str]) -> Option<String> {
     let text = String::from_utf8(output.stdout).ok()?;
     (output.status.success() && !text.is_empty()).then_some(text)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn linked_packages_are_those_in_the_binary() {
+        for architecture in Architecture::ALL {
+            let packages = linked(architecture).unwrap();
+            let names: BTreeSet<_> = packages.iter().map(|it| it.name.as_str()).collect();
+            // C code, a dependency of a dependency, and the standard library.
+            for name in ["aws-lc-sys", "hyper", "libmimalloc-sys", "rust-std"] {
+                assert!(names.contains(name), "{architecture}: {name} is missing");
+            }
+            // A procedural macro, a dependency of build scripts, a dependency of tests, a crate for Windows, our crate.
+            for name in [
+                "clap_derive",
+                "cc",
+                "libtest-mimic",
+                "windows-sys",
+                "webhooks",
+            ] {
+                assert!(
+                    !names.contains(name),
+                    "{architecture}: {name} is not linked"
+                );
+            }
+            for package in packages {
+                assert!(package.license.is_some(), "{}", package.name);
+            }
+        }
+    }
+}
