@@ -21,7 +21,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates of the workspace. Each entry is a crate and the other crates of the workspace that it may use.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("api", &[]),
     ("apiserver", &[]),
     ("benches", &["apiserver", "interpreters"]),
@@ -33,10 +33,11 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("controllers", &["api", "interpreters", "multicluster"]),
     ("fuzz", &["api", "interpreters", "webhooks"]),
     ("harness", &["api", "multicluster"]),
+    ("image", &[]),
     ("interpreters", &["api"]),
     ("multicluster", &["api"]),
     ("webhooks", &["api", "interpreters"]),
-    ("xtask", &["api", "harness"]),
+    ("xtask", &["api", "harness", "image"]),
 ];
 
 /// External crates that a crate must not use. Pure code does no I/O. `certs` does not depend on Kubernetes.

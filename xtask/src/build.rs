@@ -34,6 +34,16 @@ pub(crate) fn cargo_output(args: &[&str]) -> anyhow::Result<String> {
     output(command(args), &format!("cargo {}", args.join(" ")))
 }
 
+/// Returns the files of the checkout that Git tracks or would add.
+pub(crate) fn tracked() -> anyhow::Result<Vec<String>> {
+    let files = output_of(
+        "git",
+        &["ls-files", "--cached", "--others", "--exclude-standard"],
+    )?;
+    let files = files.lines().filter(|file| root().join(file).is_file());
+    Ok(files.map(str::to_owned).collect())
+}
+
 /// Runs a program in the root of the checkout and returns its standard output.
 pub(crate) fn output_of(program: &str, args: &[&str]) -> anyhow::Result<String> {
     let mut command = Command::new(program);

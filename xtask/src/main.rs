@@ -2,9 +2,11 @@
 
 mod bench;
 mod build;
+mod bundle;
 mod crds;
 mod demo;
 mod docs;
+mod image;
 mod observe;
 mod output;
 mod test;
@@ -43,6 +45,10 @@ enum Command {
     },
     /// Writes the pages of docs/reference from the code.
     Docs(docs::Args),
+    /// Writes the container image as an OCI layout and as an archive.
+    Image(image::Args),
+    /// Writes deploy as the OCI artifact that Flux reads.
+    Bundle(bundle::Args),
 }
 
 fn main() -> ExitCode {
@@ -54,6 +60,8 @@ fn main() -> ExitCode {
         Command::Peers => peers(),
         Command::Crds { check } => crds::run(check),
         Command::Docs(args) => docs::run(&args),
+        Command::Image(args) => image::run(&args),
+        Command::Bundle(args) => bundle::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -6,9 +6,10 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::Context;
 use harness::checkout::root;
 
-use super::citations::{self, broken, has_extension, tracked};
+use super::citations::{self, broken, has_extension};
 use super::markdown::Document;
 use super::names::Names;
+use crate::build::tracked;
 
 /// Maximum number of lines in the README.
 const README_LINES: usize = 150;

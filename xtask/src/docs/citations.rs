@@ -7,7 +7,7 @@ use anyhow::Context;
 use harness::checkout::root;
 
 use super::markdown::Document;
-use crate::build::output_of;
+use crate::build::tracked;
 
 /// Documents that are not in the repository. If a file below `docs` has the same name, it may be cited by its path.
 const ELSEWHERE: [&str; 5] = [
@@ -19,16 +19,6 @@ const ELSEWHERE: [&str; 5] = [
 ];
 /// The only file that may contain these names.
 const THIS_FILE: &str = "xtask/src/docs/citations.rs";
-
-/// Returns the files of the checkout that Git tracks or would add.
-pub(super) fn tracked() -> anyhow::Result<Vec<String>> {
-    let files = output_of(
-        "git",
-        &["ls-files", "--cached", "--others", "--exclude-standard"],
-    )?;
-    let files = files.lines().filter(|file| root().join(file).is_file());
-    Ok(files.map(str::to_owned).collect())
-}
 
 /// Returns the Rust files below a folder, without files of tests.
 pub(super) fn rust_files(folder: &str) -> anyhow::Result<Vec<String>> {

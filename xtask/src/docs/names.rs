@@ -8,7 +8,8 @@ use clap::error::ErrorKind;
 use clap::{Command, CommandFactory};
 use harness::checkout::root;
 
-use super::citations::{has_extension, tracked};
+use super::citations::has_extension;
+use crate::build::tracked;
 
 /// Flags of other programs that the documentation mentions without the name of the program.
 const OF_OTHERS: [&str; 3] = ["--controllers", "--nocapture", "--test-threads"];
