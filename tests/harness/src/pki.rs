@@ -111,16 +111,21 @@ impl Pki {
     /// Returns a self-contained kubeconfig with these credentials. The CA must have signed the certificate of the
     /// server.
     pub(crate) fn kubeconfig_of(&self, server: &str, user: &str) -> String {
-        let ca = self.ca_bundle();
-        format!(
-            "apiVersion: v1\n\
-             kind: Config\n\
-             clusters: [{{name: plane, cluster: {{server: '{server}', certificate-authority-data: {ca}}}}}]\n\
-             users: [{{name: user, user: {user}}}]\n\
-             contexts: [{{name: plane, context: {{cluster: plane, user: user}}}}]\n\
-             current-context: plane\n"
-        )
+        kubeconfig(&self.ca, server, user)
     }
+}
+
+/// Returns a kubeconfig. `ca` has signed the certificate of the server. `user` contains the credentials in YAML.
+pub(crate) fn kubeconfig(ca: &str, server: &str, user: &str) -> String {
+    let ca = STANDARD.encode(ca);
+    format!(
+        "apiVersion: v1\n\
+         kind: Config\n\
+         clusters: [{{name: plane, cluster: {{server: '{server}', certificate-authority-data: {ca}}}}}]\n\
+         users: [{{name: user, user: {user}}}]\n\
+         contexts: [{{name: plane, context: {{cluster: plane, user: user}}}}]\n\
+         current-context: plane\n"
+    )
 }
 
 /// Creates a self-signed CA.
