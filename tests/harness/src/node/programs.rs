@@ -222,10 +222,8 @@ mod tests {
     fn a_node_has_the_kubernetes_version_of_the_federation() {
         let pinned = |module: &Path| {
             let text = fs::read_to_string(module.join("go.mod")).unwrap();
-            let line = text
-                .lines()
-                .find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes v"));
-            line.map(|line| line.split(' ').next().unwrap().to_owned())
+            let version = text.split("k8s.io/kubernetes v").nth(1)?;
+            version.split_whitespace().next().map(str::to_owned)
         };
         let tools = crate::go::tools();
         let ours = pinned(&tools.join("node/kubernetes"));
