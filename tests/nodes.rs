@@ -77,6 +77,7 @@ fn all() -> Vec<(&'static str, Test)> {
     tests![
         Shared pods::a_pod_serves_with_the_certificate_of_a_volume;
         Shared pods::a_service_is_reachable_by_its_name;
+        Shared pods::a_pod_reaches_a_server_of_the_host;
         Shared pods::a_renewed_certificate_is_served;
         Shared pods::an_unready_pod_gets_no_calls;
         Apart lifetime::pods_return_after_a_power_cut;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use harness::node::ISSUER_NAME;
+use harness::node::{HOST, ISSUER_NAME};
 use harness::objects::apply;
 use harness::{Node, wait};
 use k8s_openapi::api::core::v1::{Pod, Secret, Service};
@@ -12,6 +12,8 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{ListParams, LogParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 use crate::client;
 use crate::fixture::PROBE;
@@ -197,15 +199,45 @@ pub(crate) async fn an_unready_pod_gets_no_calls(node: &Node) -> anyhow::Result<
 
 pub(crate) async fn a_service_is_reachable_by_its_name(node: &Node) -> anyhow::Result<()> {
     let served = Served::start(node, "names", &json!({})).await?;
+    let url = format!("https://probe.{}.svc/", served.namespace);
+    let log = get_from_pod(&served, &url).await?;
+    ensure!(log.contains(&format!("200 OK {PAGE}")), "{log}");
+    Ok(())
+}
+
+pub(crate) async fn a_pod_reaches_a_server_of_the_host(node: &Node) -> anyhow::Result<()> {
+    let served = Served::create(node, "host", &json!({}), "/readyz").await?;
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let port = listener.local_addr()?.port();
+    let server = tokio::spawn(async move {
+        let (mut caller, _) = listener.accept().await?;
+        let mut request = [0; 1024];
+        let read = caller.read(&mut request).await?;
+        caller
+            .write_all(b"HTTP/1.0 200 OK\r\n\r\nhello from the host")
+            .await?;
+        anyhow::Ok(String::from_utf8_lossy(&request[..read]).into_owned())
+    });
+    let exposed = node.expose(port).await?;
+    let log = get_from_pod(&served, &format!("http://{HOST}:{port}/")).await?;
+    ensure!(log.contains("200 OK hello from the host"), "{log}");
+    let request = server.await??;
+    ensure!(request.starts_with("GET / HTTP"), "{request}");
+    drop(exposed);
+    Ok(())
+}
+
+/// Gets a page from a Pod that trusts the CA of the issuer. Returns the log of the Pod.
+async fn get_from_pod(served: &Served<'_>, url: &str) -> anyhow::Result<String> {
+    let client = served.node.client();
     let config = json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": "authority", "namespace": served.namespace},
         "data": {"ca.crt": served.authority().await?},
     });
-    apply(&node.client(), &config).await?;
-    let url = format!("https://probe.{}.svc/", served.namespace);
-    let mut spec = pod_spec(&["get", &url, "/authority/ca.crt"]);
+    apply(&client, &config).await?;
+    let mut spec = pod_spec(&["get", url, "/authority/ca.crt"]);
     // A Service is reachable a moment after its Pods are ready.
     spec["restartPolicy"] = "OnFailure".into();
     spec["containers"][0]["volumeMounts"] =
@@ -217,14 +249,12 @@ pub(crate) async fn a_service_is_reachable_by_its_name(node: &Node) -> anyhow::R
         "metadata": {"name": "caller", "namespace": served.namespace},
         "spec": spec,
     });
-    apply(&node.client(), &caller).await?;
+    apply(&client, &caller).await?;
     let pods = served.pods();
     wait::until(&pods, "caller", "succeeded", WITHIN, |pod| {
         let status = pod.status.as_ref();
         status.and_then(|status| status.phase.as_deref()) == Some("Succeeded")
     })
     .await?;
-    let log = pods.logs("caller", &LogParams::default()).await?;
-    ensure!(log.contains(&format!("200 OK {PAGE}")), "{log}");
-    Ok(())
+    Ok(pods.logs("caller", &LogParams::default()).await?)
 }

@@ -20,6 +20,7 @@ pub mod federation;
 mod files;
 mod forward;
 mod go;
+mod inotify;
 mod karmada;
 pub mod kustomize;
 pub mod manager;

@@ -11,6 +11,7 @@ mod addons;
 mod boot;
 mod cgroups;
 mod debian;
+mod exposed_port;
 pub mod image;
 pub(crate) mod init;
 mod links;
@@ -36,11 +37,13 @@ use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 pub use addons::ISSUER_NAME;
+pub use exposed_port::ExposedPort;
 pub use links::HOST;
 pub use needs::check;
 pub use programs::NodePrograms;
 
 use crate::files;
+use crate::inotify;
 use crate::peers::Peers;
 use crate::plane::USER_AGENT;
 use crate::process::ChildProcess;
@@ -91,6 +94,7 @@ impl Node {
     ///
     /// When a program of the node ends, or the node does not become ready. The error contains the path of the logs.
     pub async fn start(config: &NodeConfig) -> anyhow::Result<Self> {
+        inotify::ensure_instances()?;
         spawn_blocking(slot::sweep_unused).await??;
         let mut last = None;
         for _ in 0..ATTEMPTS {

@@ -12,10 +12,11 @@ use rcgen::{
     KeyPair, KeyUsagePurpose,
 };
 
-/// The host names and addresses of the federation's servers.
-const SERVER_NAMES: [&str; 5] = [
+/// The host names and addresses of the federation's servers. Pods on nodes use the address 172.30.0.1.
+const SERVER_NAMES: [&str; 6] = [
     "localhost",
     "127.0.0.1",
+    "172.30.0.1",
     "kubernetes.default.svc",
     "karmada-aggregated-apiserver.karmada-system.svc",
     "karmada-webhook.karmada-system.svc",
@@ -139,4 +140,14 @@ pub(crate) fn authority(name: &str) -> anyhow::Result<CertifiedIssuer<'static, K
         KeyUsagePurpose::DigitalSignature,
     ];
     Ok(CertifiedIssuer::self_signed(params, KeyPair::generate()?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_certificate_is_valid_for_the_address_that_pods_use() {
+        assert!(SERVER_NAMES.contains(&crate::node::HOST.to_string().as_str()));
+    }
 }

@@ -174,7 +174,8 @@ impl Plane {
         self.client.clone()
     }
 
-    pub(crate) fn port(&self) -> u16 {
+    /// Returns the port of the API server on the loopback address.
+    pub fn port(&self) -> u16 {
         self.port
     }
 

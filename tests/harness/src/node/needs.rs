@@ -4,6 +4,7 @@ use rustix::process::geteuid;
 
 use super::system::run;
 use super::{cgroups, debian};
+use crate::inotify;
 
 /// Programs of the system that a node needs, and the Debian packages that contain them.
 const PROGRAMS: [(&str, &str); 10] = [
@@ -23,7 +24,7 @@ const TRIAL: &str = "ip link add trial type bridge && ip link add here type veth
                      && mount -t tmpfs trial /mnt && mkdir /mnt/up /mnt/work \
                      && mount -t overlay -o lowerdir=/var,upperdir=/mnt/up,workdir=/mnt/work trial /var";
 
-/// Checks whether this machine can run nodes.
+/// Checks whether this machine can run nodes. Raises the limit of inotify instances.
 ///
 /// # Errors
 ///
@@ -43,6 +44,7 @@ pub fn check() -> Result<(), String> {
         return Err("nodes need iptables; install it".to_owned());
     }
     check_cgroups()?;
+    inotify::ensure_instances().map_err(|error| error.to_string())?;
     let isolated = ["--mount", "--net", "--pid", "--fork", "--mount-proc"];
     let trial = isolated.iter().chain(&["sh", "-c", TRIAL]);
     run("unshare", trial)
