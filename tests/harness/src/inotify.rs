@@ -11,8 +11,8 @@ use rustix::process::getuid;
 const LIMIT: &str = "/proc/sys/fs/inotify/max_user_instances";
 /// The limit that root sets. It is enough for more federations and nodes than the memory of a machine.
 const RAISED: usize = 1024;
-/// Number of instances that must be free before a start. A federation with two cells uses 20, and a node with
-/// cert-manager uses 40.
+/// Number of instances that must be free before a start. A federation with two cells uses about 20, and a node without
+/// Pods uses 20 (counted in `/proc/<pid>/fd`).
 const NEEDED: usize = 48;
 
 /// Makes sure that the processes of a federation or of a node can watch files. Raises the limit if it is low and this
