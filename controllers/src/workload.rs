@@ -17,7 +17,7 @@ use multicluster::{Cache, Outcome};
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use crate::objects::{Network, StringMap, controller_reference, describe};
+use crate::objects::{Network, StringMap, controller_reference, describe, is_terminating};
 use crate::projects::{ProjectCaches, SyncedProjects};
 use crate::runtime::error::FirstError;
 use crate::runtime::events::EventPublisher;
@@ -111,7 +111,15 @@ impl WorkloadController {
             workloads.confirm(workload).await?;
         }
         let mut errors = FirstError::default();
+        // A Workload can have hundreds of cities, so the writes can take minutes. Meanwhile the Workload can change.
+        let may_go_on = |errors: &mut FirstError| {
+            let is_current = is_current(project, workload);
+            errors.note(is_current).is_some() && !errors.must_wait()
+        };
         for deployment in &plan.delete {
+            if !may_go_on(&mut errors) {
+                return errors.result();
+            }
             errors.note(
                 self.writer
                     .delete(context, &deployments, deployment.as_ref())
@@ -120,6 +128,9 @@ impl WorkloadController {
         }
         let invalid = Collection::new(&project.client, &namespace, None);
         for metadata in &plan.delete_undecodable {
+            if !may_go_on(&mut errors) {
+                return errors.result();
+            }
             // A delete needs only the metadata.
             let deployment: PartialObjectMeta<WorkloadDeployment> =
                 metadata.clone().into_response_partial();
@@ -127,6 +138,9 @@ impl WorkloadController {
         }
         let mut refusals = StringMap::new();
         for desired in &plan.apply {
+            if !may_go_on(&mut errors) {
+                return errors.result();
+            }
             let ensured = self.ensure(context, &deployments, workload, desired).await;
             if let Some(refusal) = ensured.as_ref().err().and_then(ReconcileError::refusal) {
                 refusals.insert(desired.spec.placement_name.clone(), refusal);
@@ -292,6 +306,20 @@ fn body(workload: &Workload, desired: &Desired) -> Value {
         },
         "spec": desired.spec,
     })
+}
+
+/// Checks that the cache still has this version of the Workload. The status and the metadata do not count.
+fn is_current(project: &ProjectCaches, workload: &Workload) -> Result<(), ReconcileError> {
+    let (namespace, name) = (workload.namespace().unwrap_or_default(), workload.name_any());
+    let cached = project.workloads.get(&namespace, &name)?;
+    let version = |it: &Workload| (it.uid(), it.metadata.generation, is_terminating(it));
+    match cached {
+        Some(cached) if version(&cached) == version(workload) => Ok(()),
+        _ => Err(ReconcileError::NotYet {
+            object: describe(workload),
+            missing: "its last change, which came during the writes".to_owned(),
+        }),
+    }
 }
 
 #[cfg(test)]

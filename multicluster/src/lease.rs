@@ -131,7 +131,8 @@ impl LeaderElector {
             loop {
                 let begun = Instant::now();
                 // If the request took long, the lease is renewed again before it is used.
-                if self.try_acquire_or_renew().await && begun.elapsed() < RENEW_DEADLINE / 2 {
+                let is_held = self.try_acquire_or_renew().await == Some(true);
+                if is_held && begun.elapsed() < RENEW_DEADLINE / 2 {
                     return begun;
                 }
                 sleep(RETRY).await;
@@ -146,12 +147,22 @@ impl LeaderElector {
         while release.run_until_cancelled(sleep(RETRY)).await.is_some() {
             let begun = Instant::now();
             let left = RENEW_DEADLINE.saturating_sub(renewed.elapsed());
-            if timeout(left, self.try_acquire_or_renew()).await == Ok(true) {
-                renewed = begun;
-                leadership.renew(renewed);
-            } else if renewed.elapsed() >= RENEW_DEADLINE {
-                self.metrics.leader.set(0);
-                return Err(Lost(self.name));
+            match timeout(left, self.try_acquire_or_renew()).await {
+                Ok(Some(true)) => {
+                    renewed = begun;
+                    leadership.renew(renewed);
+                }
+                // Another process may write now, for example because someone deleted the lease.
+                Ok(Some(false)) => {
+                    leadership.lose();
+                    self.metrics.leader.set(0);
+                    return Err(Lost(self.name));
+                }
+                Ok(None) | Err(_) if renewed.elapsed() >= RENEW_DEADLINE => {
+                    self.metrics.leader.set(0);
+                    return Err(Lost(self.name));
+                }
+                Ok(None) | Err(_) => {}
             }
         }
         leadership.lose();
@@ -159,15 +170,14 @@ impl LeaderElector {
         Ok(())
     }
 
-    /// Tries to acquire or renew the lease. Returns whether this process holds it now.
-    async fn try_acquire_or_renew(&mut self) -> bool {
-        match self.acquire_or_renew().await {
-            Ok(held) => held,
-            Err(error) => {
-                warn!(lease = %self.name, %error, "lease not acquired or renewed");
-                false
-            }
-        }
+    /// Tries to acquire or renew the lease. Returns whether this process holds it now. If not, another process holds it.
+    /// Returns `None` if a request failed.
+    async fn try_acquire_or_renew(&mut self) -> Option<bool> {
+        let held = self.acquire_or_renew().await;
+        held.inspect_err(
+            |error| warn!(lease = %self.name, %error, "lease not acquired or renewed"),
+        )
+        .ok()
     }
 
     async fn acquire_or_renew(&mut self) -> kube::Result<bool> {
@@ -283,6 +293,27 @@ mod tests {
         leadership.renew(Instant::now());
         assert!(leadership.deadline().is_ok());
         leadership.lose();
+        assert_eq!(leadership.deadline(), Err(NotLeading));
+    }
+
+    /// I-23: a leader stops when it reads that another process holds the lease.
+    #[tokio::test(start_paused = true)]
+    async fn a_leader_that_sees_another_holder_stops_at_once() {
+        let server = apiserver::ApiServer::new();
+        let leadership = Leadership::default();
+        let identity = || "this".to_owned();
+        let metrics = Metrics::register(&mut prometheus_client::registry::Registry::default());
+        let elector = LeaderElector::new(server.client(), "ns", "lease", identity(), &metrics);
+        let running = tokio::spawn(elector.run(leadership.clone(), CancellationToken::new()));
+        while leadership.deadline().is_err() {
+            sleep(RETRY).await;
+        }
+        server.modify::<Lease>("ns", "lease", |lease| {
+            lease["spec"]["holderIdentity"] = serde_json::json!("another");
+        });
+        let begun = Instant::now();
+        assert!(running.await.unwrap().is_err());
+        assert!(begun.elapsed() < 2 * RETRY, "{:?}", begun.elapsed());
         assert_eq!(leadership.deadline(), Err(NotLeading));
     }
 

@@ -16,6 +16,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
+use harness::kustomize;
 use harness::peers::Peers;
 use output::{Closed, print, tell};
 
@@ -79,5 +80,6 @@ fn peers() -> anyhow::Result<()> {
     for (name, path) in peers.programs() {
         print(format!("{name} {}", path.display()))?;
     }
-    Ok(())
+    let kustomize = kustomize::find_or_build(|progress| tell(progress))?;
+    print(format!("kustomize {}", kustomize.display()))
 }

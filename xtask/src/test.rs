@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
 use harness::checkout::root;
+use harness::node::{self, NodePrograms};
 use serde_json::Value;
 
 use crate::build::{cargo, cargo_output, cargo_with};
@@ -32,13 +33,15 @@ enum Scope {
     Answers,
     /// End-to-end tests on a real federation.
     Federation,
+    /// Tests of Pods on real nodes. They need root and cgroups; elsewhere they are skipped.
+    Nodes,
     /// Tests that take many minutes on a real federation: a thousand rotations of certificates, a burst of a thousand
     /// objects, a kill after each write, cuts and pauses of minutes.
     Soak,
     /// Mutations of the source that break an invariant. The test of the invariant must fail. The filter is the number
     /// of an invariant, such as I-8. Takes about an hour for all.
     Mutations,
-    /// Static checks, unit tests, a comparison of answers with the Go webhooks, and federation tests.
+    /// Static checks, unit tests, a comparison of answers with the Go webhooks, federation tests and tests on nodes.
     All,
 }
 
@@ -77,15 +80,26 @@ const FEDERATION: &[&str] = &[
     "federation",
 ];
 
+/// Tests that need real nodes.
+const NODES: &[&str] = &[
+    "test",
+    "--locked",
+    "--package",
+    "compute-federation",
+    "--test",
+    "nodes",
+];
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let filter = args.filter.as_deref();
     let suites: &[&[&str]] = match args.scope {
         Scope::Unit => &[UNIT],
         Scope::Federation => &[FEDERATION],
+        Scope::Nodes => &[NODES],
         Scope::Soak => &[BINARY, FEDERATION],
         Scope::Answers => return answers(),
         Scope::Mutations => return mutations::run(filter),
-        Scope::All => &[UNIT, FEDERATION],
+        Scope::All => &[UNIT, FEDERATION, NODES],
     };
     if let Some(filter) = filter {
         require_match(suites, filter, args.scope)?;
@@ -93,6 +107,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     match args.scope {
         Scope::Unit => unit(filter),
         Scope::Federation => federation(filter),
+        Scope::Nodes => nodes(filter),
         Scope::Soak => soak(filter),
         Scope::Answers => answers(),
         Scope::Mutations => mutations::run(filter),
@@ -102,7 +117,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             if filter.is_none() {
                 answers()?;
             }
-            federation(filter)
+            federation(filter)?;
+            nodes(filter)
         }
     }
 }
@@ -204,6 +220,17 @@ fn federation(filter: Option<&str>) -> anyhow::Result<()> {
     peers()?;
     step("federation tests");
     cargo(&[FEDERATION, filter.as_slice()].concat())
+}
+
+/// Runs the tests on nodes. On a machine without the needs of a node, the test program says why it skips them.
+fn nodes(filter: Option<&str>) -> anyhow::Result<()> {
+    step("external programs");
+    peers()?;
+    if node::check().is_ok() {
+        NodePrograms::find_or_build(|progress| tell(progress)).context("programs of nodes")?;
+    }
+    step("tests on nodes");
+    cargo(&[NODES, filter.as_slice()].concat())
 }
 
 fn soak(filter: Option<&str>) -> anyhow::Result<()> {

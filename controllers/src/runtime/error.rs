@@ -7,7 +7,7 @@ use std::time::Duration;
 use api::ProjectName;
 use api::identity::IdentityError;
 use multicluster::cache::Undecodable;
-use multicluster::queue::Failure;
+use multicluster::queue::{Failure, Outage};
 use thiserror::Error;
 
 /// The HTTP codes of permanent refusals of a write: `BadRequest`, `Forbidden`, `Invalid`. The API server would refuse
@@ -197,6 +197,13 @@ impl FirstError {
                 None
             }
         }
+    }
+
+    /// Returns whether further requests must wait: the API server cannot be reached, or it has asked to wait.
+    pub(crate) fn must_wait(&self) -> bool {
+        let errors = [&self.first, &self.outage].into_iter().flatten();
+        let mut outages = errors.filter_map(ReconcileError::outage);
+        self.retry_after.is_some() || outages.any(|outage| outage == Outage::Unreachable)
     }
 
     /// Returns the message of the first error if the API server would refuse the same request again. The message is for

@@ -12,6 +12,7 @@ use crate::fixtures::servers::{
 };
 use crate::fixtures::workload;
 
+mod many_cities;
 mod undecodable;
 
 const DEPLOYMENT: &str = "web-us-dfw";

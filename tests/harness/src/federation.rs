@@ -19,7 +19,6 @@ use futures::future::{join_all, select_all, try_join_all};
 use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
-use crate::files;
 use crate::karmada::{self, KarmadaPorts};
 use crate::manager::{self, Manager, Role};
 use crate::peers::Peers;
@@ -28,6 +27,7 @@ use crate::plane::{Plane, PlanePorts};
 use crate::ports::Ports;
 use crate::process::{ChildProcess, Liveness};
 use crate::webhook_certificate::WebhookCertificate;
+use crate::{files, inotify};
 pub use config::{CellConfig, Config};
 pub(crate) use kept::KEPT_STATE;
 use kept::KeptProcesses;
@@ -92,6 +92,7 @@ impl Federation {
     /// When a part does not become ready or ends. The error contains the path of the part's log. All processes are
     /// ended.
     pub async fn start(config: &Config) -> anyhow::Result<Self> {
+        inotify::ensure_instances()?;
         let begin = Instant::now();
         let directory = files::create(&config.target, &config.label)?;
         let logs = directory.join("logs");

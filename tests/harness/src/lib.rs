@@ -7,8 +7,10 @@
 //! [`Milo`] is separate. It starts only the API servers of the projects and the root, with a front and an authorizer
 //! inside this process.
 //!
-//! A program that uses this crate must call [`reexec`] at the start of `main`. Tethers and providers are additional
-//! processes of the same executable, and `reexec` runs them.
+//! [`Node`] is a cluster with a real node, on which Pods run. It needs root.
+//!
+//! A program that uses this crate must call [`reexec`] at the start of `main`. Tethers, providers and the first process
+//! of each node are additional processes of the same executable, and `reexec` runs them.
 
 mod admission;
 pub mod audit;
@@ -18,10 +20,13 @@ pub mod federation;
 mod files;
 mod forward;
 mod go;
+mod inotify;
 mod karmada;
+pub mod kustomize;
 pub mod manager;
 pub mod milo;
 pub mod networking;
+pub mod node;
 pub mod objects;
 pub mod peers;
 mod pki;
@@ -41,9 +46,10 @@ pub mod webhook_certificate;
 pub use crash::Crashing;
 pub use federation::{CellConfig, Config, Federation};
 pub use milo::{Milo, MiloConfig};
+pub use node::{Node, NodeConfig};
 pub use plane::Plane;
 
-/// Runs the tether or the provider if this process was started as one of them. In this case, the function does not
+/// Runs a tether, the provider or the process 1 of a node if this process was started as one of them. In this case, the function does not
 /// return.
 pub fn reexec() {
     let mut args = std::env::args_os().skip(1);
@@ -51,6 +57,8 @@ pub fn reexec() {
         Some(tether::HOLD) => tether::hold(args),
         Some(tether::EXEC) => tether::exec(args),
         Some(provider::RUN) => provider::run(args),
+        Some(node::tether::HOLD) => node::tether::hold(args),
+        Some(node::init::INIT) => node::init::run(args),
         _ => return,
     };
     std::process::exit(code);

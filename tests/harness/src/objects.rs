@@ -28,6 +28,20 @@ pub async fn apply(client: &Client, object: &Value) -> anyhow::Result<DynamicObj
     applied.with_context(|| format!("apply {}", described(object)))
 }
 
+/// Applies the objects of a YAML text with several documents, in their order.
+///
+/// # Errors
+///
+/// When a document is not an object, or the API server refuses the object.
+pub async fn apply_all(client: &Client, manifests: &str) -> anyhow::Result<()> {
+    for document in manifests.split("\n---\n") {
+        let object: Value =
+            serde_saphyr::from_str(document).with_context(|| document.to_owned())?;
+        apply(client, &object).await?;
+    }
+    Ok(())
+}
+
 /// Applies the status of one object in JSON. The object must have no spec.
 pub(crate) async fn apply_status(client: &Client, object: &Value) -> anyhow::Result<DynamicObject> {
     let (api, name) = api_of(client, object);

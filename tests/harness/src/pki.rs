@@ -12,10 +12,11 @@ use rcgen::{
     KeyPair, KeyUsagePurpose,
 };
 
-/// The host names and addresses of the federation's servers.
-const SERVER_NAMES: [&str; 5] = [
+/// The host names and addresses of the federation's servers. Pods on nodes use the address 172.30.0.1.
+const SERVER_NAMES: [&str; 6] = [
     "localhost",
     "127.0.0.1",
+    "172.30.0.1",
     "kubernetes.default.svc",
     "karmada-aggregated-apiserver.karmada-system.svc",
     "karmada-webhook.karmada-system.svc",
@@ -111,16 +112,21 @@ impl Pki {
     /// Returns a self-contained kubeconfig with these credentials. The CA must have signed the certificate of the
     /// server.
     pub(crate) fn kubeconfig_of(&self, server: &str, user: &str) -> String {
-        let ca = self.ca_bundle();
-        format!(
-            "apiVersion: v1\n\
-             kind: Config\n\
-             clusters: [{{name: plane, cluster: {{server: '{server}', certificate-authority-data: {ca}}}}}]\n\
-             users: [{{name: user, user: {user}}}]\n\
-             contexts: [{{name: plane, context: {{cluster: plane, user: user}}}}]\n\
-             current-context: plane\n"
-        )
+        kubeconfig(&self.ca, server, user)
     }
+}
+
+/// Returns a kubeconfig. `ca` has signed the certificate of the server. `user` contains the credentials in YAML.
+pub(crate) fn kubeconfig(ca: &str, server: &str, user: &str) -> String {
+    let ca = STANDARD.encode(ca);
+    format!(
+        "apiVersion: v1\n\
+         kind: Config\n\
+         clusters: [{{name: plane, cluster: {{server: '{server}', certificate-authority-data: {ca}}}}}]\n\
+         users: [{{name: user, user: {user}}}]\n\
+         contexts: [{{name: plane, context: {{cluster: plane, user: user}}}}]\n\
+         current-context: plane\n"
+    )
 }
 
 /// Creates a self-signed CA.
@@ -134,4 +140,14 @@ pub(crate) fn authority(name: &str) -> anyhow::Result<CertifiedIssuer<'static, K
         KeyUsagePurpose::DigitalSignature,
     ];
     Ok(CertifiedIssuer::self_signed(params, KeyPair::generate()?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_certificate_is_valid_for_the_address_that_pods_use() {
+        assert!(SERVER_NAMES.contains(&crate::node::HOST.to_string().as_str()));
+    }
 }

@@ -26,7 +26,7 @@ pub(crate) const POLL: Duration = Duration::from_millis(50);
 pub(crate) const RBAC: &str = "--authorization-mode=RBAC";
 
 /// The audit policy. It logs only writes, without bodies.
-const AUDIT_POLICY: &str = "\
+pub(crate) const AUDIT_POLICY: &str = "\
 apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
@@ -174,7 +174,8 @@ impl Plane {
         self.client.clone()
     }
 
-    pub(crate) fn port(&self) -> u16 {
+    /// Returns the port of the API server on the loopback address.
+    pub fn port(&self) -> u16 {
         self.port
     }
 
@@ -327,7 +328,7 @@ fn apiserver_args(
 
 /// Waits until `/readyz` answers. This function has no time limit, because the caller stops waiting when the process
 /// ends.
-async fn ready(client: &Client) -> anyhow::Result<()> {
+pub(crate) async fn ready(client: &Client) -> anyhow::Result<()> {
     loop {
         let request = Request::builder()
             .method(Method::GET)

@@ -119,6 +119,16 @@ impl ChildProcess {
     ///
     /// When the process cannot be started.
     pub async fn start(program: Program<'_>) -> anyhow::Result<Self> {
+        let remove = program.remove.map(Path::as_os_str).unwrap_or_default();
+        let tether = [tether::HOLD.into(), remove.to_owned()];
+        Self::start_under(&tether, program).await
+    }
+
+    /// Starts a process under the tether that the first command-line arguments select.
+    pub(crate) async fn start_under(
+        [kind, argument]: &[OsString; 2],
+        program: Program<'_>,
+    ) -> anyhow::Result<Self> {
         let Program {
             name,
             path,
@@ -135,9 +145,9 @@ impl ChildProcess {
             remove: remove.map(Path::to_owned),
         };
         let mut tether = Command::new(std::env::current_exe()?)
-            .arg(tether::HOLD)
+            .arg(kind)
             .arg(&log)
-            .arg(remove.map(Path::as_os_str).unwrap_or_default())
+            .arg(argument)
             .arg(&program.path)
             .args(&program.args)
             .stdin(Stdio::piped())
@@ -236,9 +246,14 @@ impl ChildProcess {
     }
 
     /// Kills the process and waits until it has ended.
-    pub async fn kill(mut self) -> i32 {
+    pub async fn kill(self) -> i32 {
+        self.kill_within(KILL).await
+    }
+
+    /// Like [`ChildProcess::kill`], for a tether that needs up to `limit` for the kill and for what it does afterwards.
+    pub(crate) async fn kill_within(mut self, limit: Duration) -> i32 {
         self.stdin = None;
-        if let Ok(code) = timeout(KILL, self.ended()).await {
+        if let Ok(code) = timeout(limit, self.ended()).await {
             return code;
         }
         // The tether may be suspended, so it may not read commands. When the tether is killed, the kernel kills the
@@ -271,11 +286,16 @@ fn watch_end(mut tether: Child) -> watch::Receiver<Option<i32>> {
 
 /// Returns the last lines of a log.
 pub fn tail(log: &Path) -> String {
+    last_lines(log, LOG_LINES)
+}
+
+/// Returns up to `count` last lines of a log.
+pub(crate) fn last_lines(log: &Path, count: usize) -> String {
     let text = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let lines: Vec<_> = text.lines().collect();
     let last = lines
-        .get(lines.len().saturating_sub(LOG_LINES)..)
+        .get(lines.len().saturating_sub(count)..)
         .unwrap_or_default();
     last.iter().flat_map(|line| ["  ", line, "\n"]).collect()
 }

@@ -46,13 +46,27 @@ fn try_hold(mut args: impl Iterator<Item = OsString>) -> anyhow::Result<i32> {
     let (Some(log), Some(remove)) = (args.next(), args.next()) else {
         bail!("arguments are missing")
     };
+    let code = supervise(log, args)?;
+    if !remove.is_empty() {
+        // An error means that the directory has been removed already.
+        let _ = fs::remove_dir_all(PathBuf::from(remove));
+    }
+    Ok(code)
+}
+
+/// Runs `PROGRAM [ARG…]` until it ends, or until the parent of this process ends. Appends its output to `log`, and
+/// prints its pid. Returns its exit code.
+pub(crate) fn supervise(
+    log: OsString,
+    program: impl Iterator<Item = OsString>,
+) -> anyhow::Result<i32> {
     let log = OpenOptions::new()
         .create(true)
         .append(true)
         .open(PathBuf::from(log))?;
     let mut program = Command::new(std::env::current_exe()?)
         .arg(EXEC)
-        .args(args)
+        .args(program)
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)
@@ -64,12 +78,7 @@ fn try_hold(mut args: impl Iterator<Item = OsString>) -> anyhow::Result<i32> {
     thread::spawn(move || watch_parent(pid));
     // This thread must not end. Otherwise the kernel would treat its end as the end of the parent, and kill the
     // program.
-    let status = program.wait()?;
-    if !remove.is_empty() {
-        // An error means that the directory has been removed already.
-        let _ = fs::remove_dir_all(PathBuf::from(remove));
-    }
-    Ok(exit_code(status))
+    Ok(exit_code(program.wait()?))
 }
 
 /// Encodes the end of a process as shells do: the exit code, or [`SIGNALLED`] plus the number of the signal.

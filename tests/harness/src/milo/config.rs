@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 use super::ControlPlane;
 use crate::federation::StartInputs;
 use crate::federation::parts::{crd_of_others, project_crds};
-use crate::files;
 use crate::objects::{apply, apply_status};
 use crate::peers::Peers;
 use crate::pki::Pki;
 use crate::plane::{Plane, PlanePorts, RBAC, flag};
+use crate::{files, inotify};
 
 /// Foreign CRDs that the root API server needs.
 const ROOT_CRDS: [&str; 2] = [
@@ -54,6 +54,7 @@ pub(super) struct MiloPaths {
 
 impl MiloPaths {
     pub(super) fn create(config: &MiloConfig) -> anyhow::Result<Self> {
+        inotify::ensure_instances()?;
         let directory = files::create(&config.target, &config.label)?;
         let logs = directory.join("logs");
         fs::create_dir_all(&logs)?;

@@ -1,0 +1,3 @@
+module compute-federation/tests/tools/node/probe
+
+go 1.26.0
