@@ -310,7 +310,10 @@ fn body(workload: &Workload, desired: &Desired) -> Value {
 
 /// Checks that the cache still has this version of the Workload. The status and the metadata do not count.
 fn is_current(project: &ProjectCaches, workload: &Workload) -> Result<(), ReconcileError> {
-    let (namespace, name) = (workload.namespace().unwrap_or_default(), workload.name_any());
+    let (namespace, name) = (
+        workload.namespace().unwrap_or_default(),
+        workload.name_any(),
+    );
     let cached = project.workloads.get(&namespace, &name)?;
     let version = |it: &Workload| (it.uid(), it.metadata.generation, is_terminating(it));
     match cached {

@@ -174,10 +174,8 @@ impl LeaderElector {
     /// Returns `None` if a request failed.
     async fn try_acquire_or_renew(&mut self) -> Option<bool> {
         let held = self.acquire_or_renew().await;
-        held.inspect_err(
-            |error| warn!(lease = %self.name, %error, "lease not acquired or renewed"),
-        )
-        .ok()
+        held.inspect_err(|error| warn!(lease = %self.name, %error, "lease not acquired or renewed"))
+            .ok()
     }
 
     async fn acquire_or_renew(&mut self) -> kube::Result<bool> {

@@ -8,8 +8,7 @@ const CITIES: [&str; 4] = ["DFW", "LHR", "ORD", "SYD"];
 async fn start_with_cities() -> (FakePlanes, WorkloadController) {
     let mut objects = vec![json!(workload(&[("us", &CITIES)]))];
     let cities = CITIES.iter();
-    let bindings =
-        cities.map(|city| objects::location_binding(&city.to_lowercase(), city, "True"));
+    let bindings = cities.map(|city| objects::location_binding(&city.to_lowercase(), city, "True"));
     objects.extend(bindings);
     let planes = FakePlanes::start(objects, Vec::new()).await;
     let controller = controller(&planes);
@@ -32,7 +31,7 @@ async fn a_change_during_the_writes_ends_them() {
         .project
         .modify::<Workload>("default", "web", image(4, "bad"));
     settle().await;
-    let slow = Fault::delay(Duration::from_secs(10)).on(&[Verb::Patch]);
+    let slow = Fault::delay(Duration::from_secs(10)).on_writes();
     planes.project.fail(slow.of::<WorkloadDeployment>());
     let withdraw = async {
         sleep(Duration::from_secs(12)).await;
