@@ -329,7 +329,10 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
         None => policy_exists,
     };
     let needs_confirmation = match carried.zip(copy) {
-        Some((carried, copy)) => carried.needs_confirmation(copy, deployment),
+        // The generation does not cover the annotation of referenced data.
+        Some((carried, copy)) => {
+            carried.needs_confirmation(copy, deployment) || !same_referenced_data(copy, deployment)
+        }
         // The project may have deleted the WorkloadDeployment. The record is written only to its current version.
         None => !record,
     };

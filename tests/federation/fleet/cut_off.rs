@@ -1,5 +1,7 @@
 //! Tests a replica that becomes the leader while it cannot reach a project.
 
+use std::time::Duration;
+
 use anyhow::{Context, ensure};
 use api::{Workload, WorkloadDeployment, annotations};
 use futures::future::try_join_all;
@@ -92,6 +94,10 @@ const CHANGED: [Changed; 5] = [
     ),
 ];
 
+/// Time limit for a reconciliation whose project does not answer. It reads the WorkloadDeployment and writes the status,
+/// and each request ends after 30 s.
+const UNANSWERED: Duration = Duration::from_mins(2);
+
 /// I-23: a replica whose cache of a project is old becomes the leader. It writes no older spec to the hub, and makes no
 /// copy again.
 pub(crate) async fn a_leader_with_an_old_cache_rolls_nothing_back(
@@ -117,6 +123,7 @@ pub(crate) async fn a_leader_with_an_old_cache_rolls_nothing_back(
         &other,
         r#"queue_keys{controller="federator"}"#,
         CHANGED.len(),
+        WITHIN,
     )
     .await?;
     let cut = proxy.cut(Direction::Both);
@@ -127,7 +134,7 @@ pub(crate) async fn a_leader_with_an_old_cache_rolls_nothing_back(
     until_leading(&other).await?;
     // The new leader reads the project before it writes to the hub. These reads fail.
     let failed = r#"reconciles_total{controller="federator",result="error"}"#;
-    until_counted(&other, failed, 1).await?;
+    until_counted(&other, failed, 1, UNANSWERED).await?;
     let check = async || {
         for (it, history) in CHANGED.iter().zip(&histories) {
             it.was_never_rolled_back(history, &copies).await?;
@@ -270,9 +277,14 @@ async fn delete(project: &FleetProject<'_>, name: &str) -> anyhow::Result<()> {
 }
 
 /// Waits until a metric of the manager has at least this value.
-async fn until_counted(manager: &Manager, metric: &str, least: usize) -> anyhow::Result<()> {
+async fn until_counted(
+    manager: &Manager,
+    metric: &str,
+    least: usize,
+    within: Duration,
+) -> anyhow::Result<()> {
     let metric = format!("compute_federation_{metric} ");
-    wait::eventually(&metric, WITHIN, || async {
+    wait::eventually(&metric, within, || async {
         let metrics = manager.metrics().await?;
         let value = metrics.lines().find_map(|line| line.strip_prefix(&metric));
         let value = value.and_then(|value| value.parse::<f64>().ok());

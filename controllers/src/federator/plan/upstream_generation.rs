@@ -1,11 +1,10 @@
 //! Decides whether the cache of the project may be used to change a copy. Each copy carries the UID and the generation
 //! of the project's WorkloadDeployment from which the copy was written. A cache that is behind the project must not
-//! bring back an older spec or older referenced data, and must not remove Instances.
+//! bring back an older spec, and must not remove Instances.
 
 use api::{WorkloadDeployment, annotations};
 use kube::ResourceExt;
 
-use super::same_referenced_data;
 use crate::objects::StringMap;
 
 /// The generation that the copy carries, compared with the generation in the cache.
@@ -68,16 +67,13 @@ impl Carried {
     }
 
     /// Returns whether the project's API server must confirm the WorkloadDeployment before it is written to the copy.
-    /// The generation does not cover the annotation of referenced data.
     pub(super) fn needs_confirmation(
         self,
         copy: &WorkloadDeployment,
         deployment: &WorkloadDeployment,
     ) -> bool {
         match self {
-            Self::NotNewer { .. } => {
-                shrinks(copy, deployment) || !same_referenced_data(copy, deployment)
-            }
+            Self::NotNewer { .. } => shrinks(copy, deployment),
             Self::Newer | Self::Unknown { .. } => true,
         }
     }
