@@ -75,7 +75,8 @@ fn kustomization(folder: &str, list: &str) -> RightsFile {
 }
 
 fn list<'i>(field: &str, items: impl Iterator<Item = &'i str>) -> String {
-    let items: String = items.map(|item| format!("  - {item}\n")).collect();
+    let items: Vec<_> = items.map(|item| format!("  - {item}\n")).collect();
+    let items = items.concat();
     format!("{field}:\n{items}")
 }
 

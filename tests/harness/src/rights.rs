@@ -159,14 +159,22 @@ async fn apply_role(
     };
     for mut object in read().with_context(|| file.display().to_string())? {
         if role.namespaced {
-            object["metadata"]["namespace"] = json!(namespace);
+            set(&mut object, "/metadata/namespace", namespace)?;
         }
         if account != SERVICE_ACCOUNT && object.get("subjects").is_some() {
-            object["metadata"]["name"] = json!(format!("{}-{account}", role.name));
-            object["subjects"][0]["name"] = json!(account);
+            let name = format!("{}-{account}", role.name);
+            set(&mut object, "/metadata/name", &name)?;
+            set(&mut object, "/subjects/0/name", account)?;
         }
         apply(client, &object).await?;
     }
+    Ok(())
+}
+
+/// Replaces a field that exists.
+fn set(object: &mut Value, pointer: &str, value: &str) -> anyhow::Result<()> {
+    let field = object.pointer_mut(pointer);
+    *field.with_context(|| format!("no field {pointer}"))? = json!(value);
     Ok(())
 }
 
@@ -181,12 +189,12 @@ async fn until_effective(client: &Client, role: &Role, account: &str) -> anyhow:
         Subject::Cells => PlaneUser::cell("any"),
         Subject::Unbound => return Ok(()),
     };
-    let rule = role.rules.last().context("a role without rules")?;
-    let verb = rule.verbs.first().context("a rule without verbs")?;
+    let last = role.rules.last().context("a role without rules")?;
+    let verb = last.verbs.first().context("a rule without verbs")?;
     let review = json!({"spec": {
         "user": user.name,
         "groups": user.groups,
-        "resourceAttributes": attributes(&rule.target, verb.name()).context("no resource")?,
+        "resourceAttributes": attributes(&last.target, verb.name()).context("no resource")?,
     }});
     let review: SubjectAccessReview = serde_json::from_value(review)?;
     let api: Api<SubjectAccessReview> = Api::all(client.clone());
