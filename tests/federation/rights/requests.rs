@@ -119,8 +119,7 @@ const UNUSED: &[Unused] = &[
 /// Returns whether a role is used on API servers of this kind.
 fn is_used_on(role: &Role, kind: &str) -> bool {
     match role.plane {
-        Plane::Project => kind == "project",
-        Plane::OwnCluster => kind == "project",
+        Plane::Project | Plane::OwnCluster => kind == "project",
         Plane::Root | Plane::Infrastructure => kind == "root",
         Plane::Registrations => ["root", "project"].contains(&kind),
         Plane::Hub => kind == "hub",
