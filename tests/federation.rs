@@ -82,6 +82,8 @@ mod repair;
 mod restart;
 #[path = "federation/restore.rs"]
 mod restore;
+#[path = "federation/rights.rs"]
+mod rights;
 #[path = "federation/settled.rs"]
 mod settled;
 #[path = "federation/simulated.rs"]
@@ -308,6 +310,9 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared connections::more_watches_than_one_connection_allows;
         Shared own_cluster::one_candidate_leads_at_a_time;
         Shared own_cluster::metrics_require_permission;
+        Shared rights::no_identity_may_do_more;
+        Shared rights::a_customer_writes_only_workloads;
+        Milo rights::a_webhook_server_reads_no_workload;
         Milo conformance::the_api_server_in_memory_answers_as_a_real_one;
         Milo milo::projects_are_isolated;
         Milo milo::the_front_forwards_all_claims_of_a_user;
@@ -401,6 +406,17 @@ fn main() -> ExitCode {
     let conclusion = libtest_mimic::run(&args, trials);
     if let Some(shared) = Arc::into_inner(shared) {
         runtime.block_on(shared.stop());
+    }
+    // A test that failed or did not run may be the only one that uses a right.
+    let whole = conclusion.num_filtered_out == 0
+        && conclusion.num_failed == 0
+        && !args.ignored
+        && !args.list;
+    let tests = all().into_iter().chain(self::soak());
+    let names: Vec<_> = tests.map(|(name, _)| name).collect();
+    if let Err(error) = rights::check_requests(&fixture::target(), whole, &names) {
+        eprintln!("error: {error:#}");
+        return ExitCode::FAILURE;
     }
     conclusion.exit_code()
 }

@@ -2,7 +2,7 @@
 //!
 //! This crate contains the compute API (`compute.datumapis.com/v1alpha`), the generation of its CRDs, and the used
 //! parts of the APIs of Karmada, Milo and Datum's networking. It also contains the labels, annotations, finalizers,
-//! conditions, reasons and identity types. No other crate defines any of them.
+//! conditions, reasons, identity types and RBAC rights. No other crate defines any of them.
 //!
 //! Types of other projects have only the used fields. Unknown fields are tolerated. This crate does no I/O and makes no
 //! decisions. The rules are in `interpreters`, `webhooks` and `controllers`.
@@ -28,6 +28,7 @@ pub mod network_interface;
 pub mod networking;
 pub mod quantity;
 pub mod reasons;
+pub mod rights;
 pub mod runtime;
 pub mod text;
 pub mod unknown_fields;

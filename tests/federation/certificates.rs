@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use harness::audit::{AuditPosition, Write};
+use harness::rights::allow_leader_election;
 use multicluster::lease::{LeaderElector, Leadership};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -101,6 +102,7 @@ pub(crate) async fn a_follower_waits_for_the_leader() -> anyhow::Result<()> {
     let federation = fixture::start("replica", &FLAGS).await?;
     let fixture = CertificateFixture::new(&federation).await?;
     let space = Space::create(&federation, "replica").await?;
+    allow_leader_election(&federation.project().client(), &space.name).await?;
     let (leading, release) = (Leadership::default(), CancellationToken::new());
     let leader = LeaderElector::new(
         federation.project().client(),

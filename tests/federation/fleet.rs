@@ -16,6 +16,7 @@ use api::networking::CITY_CODE;
 use api::{DEFAULT_NAMESPACE, Instance, Workload, WorkloadDeployment, condition, labels};
 use harness::manager::Manager;
 use harness::milo::ControlPlane;
+use harness::rights::{PlaneUser, allow_leader_election};
 use harness::{Federation, Milo, networking, wait};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, ListParams};
@@ -88,9 +89,13 @@ impl<'f> Fleet<'f> {
     ) -> anyhow::Result<(Self, LeaderElection)> {
         // Unique names: the hub is shared with other projects.
         let milo = milo::start(label, &[project]).await?;
+        let namespace = Space::create(federation, label).await?.name;
+        let project_plane = federation.project();
+        allow_leader_election(&project_plane.client(), &namespace).await?;
+        let own_cluster = project_plane.kubeconfig_of(&PlaneUser::manager())?;
         let election = LeaderElection {
-            namespace: Space::create(federation, label).await?.name,
-            own_cluster: federation.project().kubeconfig().display().to_string(),
+            namespace,
+            own_cluster: own_cluster.display().to_string(),
         };
         let mut management = milo.management("management", federation.hub())?;
         election.join(&mut management);

@@ -105,12 +105,12 @@ pub(crate) async fn projects_are_isolated(milo: &Milo) -> anyhow::Result<()> {
     kubectl_json(&short, &["get", "configmap", "apart"]).await?;
     kubectl_json(&short, &["get", "workloads,locationbindings"]).await?;
 
-    // The user has no rights at the root. The operator can read the Projects there.
+    // The user has no rights at the root. An administrator can read the Projects there.
     let root = milo.kubeconfig(&ada(), None)?;
     let output = kubectl(&root, &["get", "projects"], None).await?;
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(error.contains("Forbidden"), "{error}");
-    let root = milo.kubeconfig(&MiloUser::operator(), None)?;
+    let root = milo.kubeconfig(&MiloUser::administrator(), None)?;
     let project = kubectl_json(&root, &["get", "project", A]).await?;
     assert_eq!(project["status"]["conditions"][0]["type"], "Ready");
     assert_eq!(project["status"]["conditions"][0]["status"], "True");
@@ -128,8 +128,8 @@ pub(crate) async fn the_front_forwards_all_claims_of_a_user(milo: &Milo) -> anyh
         assert_eq!(user["groups"], groups);
         assert_eq!(user["extra"], ada_extra_in(project));
     }
-    // The front adds only the parent to the Extra of the operator. The operator's rights stay the same.
-    let kubeconfig = milo.kubeconfig(&MiloUser::operator(), Some(A))?;
+    // The front adds only the parent to the Extra of an administrator, whose rights stay the same.
+    let kubeconfig = milo.kubeconfig(&MiloUser::administrator(), Some(A))?;
     let answer = kubectl_json(&kubeconfig, &["auth", "whoami"]).await?;
     assert_eq!(
         answer["status"]["userInfo"]["extra"][PARENT_NAME],
@@ -173,7 +173,7 @@ async fn ask(client: &Client, review: &Value) -> anyhow::Result<Value> {
 
 pub(crate) async fn the_authorizer_decides_by_the_review(milo: &Milo) -> anyhow::Result<()> {
     let direct = milo.project(A)?.client();
-    let through = milo.client(&MiloUser::operator(), Some(A)).await?;
+    let through = milo.client(&MiloUser::administrator(), Some(A)).await?;
     let extra = json!({
         PARENT_TYPE: ["Project"],
         PARENT_NAME: [A],

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use harness::process::{ChildProcess, Program};
+use harness::rights::{PlaneUser, allow_leader_election};
 use harness::{Federation, wait};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ServiceAccount;
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::api::PostParams;
 use kube::{Api, Client, Config, ResourceExt};
 use multicluster::connect;
@@ -34,18 +35,23 @@ struct RunningCandidate {
 }
 
 impl RunningCandidate {
-    fn start(space: &Space<'_>, identity: &str) -> Self {
-        let client = space.federation.project().client();
+    async fn start(space: &Space<'_>, identity: &str) -> anyhow::Result<Self> {
+        let kubeconfig = space
+            .federation
+            .project()
+            .kubeconfig_of(&PlaneUser::manager())?;
+        let config = connect::kubeconfig(&kubeconfig, None).await?;
+        let client = connect::client(config, "test")?;
         let metrics = multicluster::Metrics::default();
         let candidate =
             LeaderElector::new(client, &space.name, LEASE, identity.to_owned(), &metrics);
         let (leading, release) = (Leadership::default(), CancellationToken::new());
         let task = tokio::spawn(candidate.run(leading.clone(), release.clone()));
-        Self {
+        Ok(Self {
             leading,
             release,
             task,
-        }
+        })
     }
 
     async fn until_leading(&self) -> anyhow::Result<()> {
@@ -66,9 +72,10 @@ async fn lease(space: &Space<'_>) -> anyhow::Result<(String, i32)> {
 
 pub(crate) async fn one_candidate_leads_at_a_time(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "lease").await?;
-    let first = RunningCandidate::start(&space, "first");
+    allow_leader_election(&federation.project().client(), &space.name).await?;
+    let first = RunningCandidate::start(&space, "first").await?;
     first.until_leading().await?;
-    let second = RunningCandidate::start(&space, "second");
+    let second = RunningCandidate::start(&space, "second").await?;
     let renewed = |lease: &Lease| {
         let spec = lease.spec.as_ref();
         spec.is_some_and(|spec| spec.renew_time > spec.acquire_time)
@@ -85,7 +92,7 @@ pub(crate) async fn one_candidate_leads_at_a_time(federation: &Federation) -> an
     // The leader crashes. The next candidate leads when the lease has expired.
     let died = Instant::now();
     second.task.abort();
-    let third = RunningCandidate::start(&space, "third");
+    let third = RunningCandidate::start(&space, "third").await?;
     third.until_leading().await?;
     ensure!(
         died.elapsed() >= LEASE_DURATION,
@@ -124,7 +131,8 @@ pub(crate) async fn metrics_require_permission(federation: &Federation) -> anyho
         "metricsServer": metrics,
     });
     fs::write(&config, file.to_string())?;
-    let kubeconfig = federation.project().kubeconfig().display();
+    let kubeconfig = federation.project().kubeconfig_of(&PlaneUser::manager())?;
+    let kubeconfig = kubeconfig.display();
     let process = ChildProcess::start(Program {
         name: &space.name,
         path: env!("CARGO_BIN_EXE_compute-federation").into(),
@@ -141,14 +149,9 @@ pub(crate) async fn metrics_require_permission(federation: &Federation) -> anyho
     let stranger = token(&space, "stranger").await?;
     let project = federation.project().client();
     let name = format!("{}-reader", space.name);
-    let role = json!({
-        "metadata": {"name": name},
-        "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
-    });
-    create::<ClusterRole>(&Api::all(project.clone()), role).await?;
     let binding = json!({
         "metadata": {"name": name},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "compute-metrics-reader"},
         "subjects": [{"kind": "ServiceAccount", "namespace": space.name, "name": "scraper"}],
     });
     create::<ClusterRoleBinding>(&Api::all(project), binding).await?;

@@ -38,7 +38,7 @@ enum Command {
     Bench(bench::Args),
     /// Builds the external programs and prints where they are.
     Peers,
-    /// Writes the CRDs of deploy/base/crd from the Rust types.
+    /// Writes the generated files of deploy/: CRDs and roles.
     Crds {
         /// Write nothing: fail if a file is stale.
         #[arg(long)]

@@ -29,11 +29,11 @@ pub(crate) async fn earlier_mistakes_do_not_block_updates(
     let definition = definitions.get("workloads.compute.datumapis.com").await?;
     let former = serde_json::from_value(without_rules(&definition)?)?;
     apply_definition(&definitions, &former).await?;
-    let operator = platform
+    let administrator = platform
         .milo
-        .client(&MiloUser::operator(), Some(name))
+        .client(&MiloUser::administrator(), Some(name))
         .await?;
-    let workloads: Api<Workload> = Api::namespaced(operator, NAMESPACE);
+    let workloads: Api<Workload> = Api::namespaced(administrator, NAMESPACE);
     let mut legacy = workload("legacy", "Not_A_Label", &["GONE", "DFW"]);
     legacy["metadata"]["finalizers"] = json!(["example.com/waits"]);
     legacy["spec"]["placements"][0]["scaleSettings"]["minReplicas"] = json!(5000);

@@ -1,5 +1,7 @@
 //! Reads the writes from the audit logs of the API servers.
 
+mod ours;
+
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,6 +10,11 @@ use anyhow::Context;
 use serde::Deserialize;
 
 use crate::Plane;
+pub(crate) use ours::record_kind;
+pub use ours::{OurRequest, our_requests};
+
+/// The verbs that write nothing. The audit logs contain such requests only of compute-federation.
+const READS: [&str; 3] = ["get", "list", "watch"];
 
 /// A write that an API server has answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +99,9 @@ impl AuditPosition {
             for line in new.lines() {
                 let entry: AuditEvent = serde_json::from_str(line)
                     .with_context(|| format!("{}: {line}", log.display()))?;
-                writes.push(entry.write(plane));
+                if !READS.contains(&entry.verb.as_str()) {
+                    writes.push(entry.write(plane));
+                }
             }
         }
         Ok(writes)
@@ -121,8 +130,9 @@ struct AuditEvent {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct ObjectRef {
+    api_group: String,
     resource: String,
     subresource: String,
     namespace: String,
@@ -135,23 +145,33 @@ struct AuditResponse {
     code: u16,
 }
 
-impl AuditEvent {
-    fn write(self, plane: &str) -> Write {
-        let ObjectRef {
+impl ObjectRef {
+    /// Returns the resource, with its subresource.
+    fn qualified(&self) -> String {
+        let Self {
             resource,
             subresource,
-            namespace,
-            name,
+            ..
+        } = self;
+        if subresource.is_empty() {
+            resource.clone()
+        } else {
+            format!("{resource}/{subresource}")
+        }
+    }
+}
+
+impl AuditEvent {
+    fn write(self, plane: &str) -> Write {
+        let resource = self.object_ref.qualified();
+        let ObjectRef {
+            namespace, name, ..
         } = self.object_ref;
         Write {
             plane: plane.to_owned(),
             user_agent: self.user_agent,
             verb: self.verb,
-            resource: if subresource.is_empty() {
-                resource
-            } else {
-                format!("{resource}/{subresource}")
-            },
+            resource,
             object: format!("{namespace}/{name}"),
             code: self.response_status.code,
         }

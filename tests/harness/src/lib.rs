@@ -36,6 +36,7 @@ pub mod process;
 pub mod provider;
 pub mod proxy;
 mod registration;
+pub mod rights;
 pub mod rivals;
 mod serve;
 mod status_error;

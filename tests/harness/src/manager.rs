@@ -15,6 +15,7 @@ use crate::checkout;
 use crate::federation::StartInputs;
 use crate::plane::{Plane, flag};
 use crate::process::{ChildProcess, Liveness, Program};
+use crate::rights::PlaneUser;
 use crate::wait;
 
 /// Time limit for a manager to become ready.
@@ -92,14 +93,15 @@ impl Manager {
             let tls = json!({"certDir": setup.webhook_certificates});
             json!({"host": "127.0.0.1", "port": ports.webhook, "tls": tls})
         };
+        let manager = PlaneUser::manager();
         let (name, webhook_server, discovery, mut args) = match role {
             Role::Management { project, hub } => (
                 format!("{}-manager", project.name()),
                 webhook_server(),
                 json!({}),
                 vec![
-                    flag("kubeconfig", project.kubeconfig()),
-                    flag("federation-kubeconfig", hub.kubeconfig()),
+                    flag("kubeconfig", project.kubeconfig_of(&manager)?),
+                    flag("federation-kubeconfig", hub.kubeconfig_of(&manager)?),
                     "--enable-management-controllers=true".into(),
                 ],
             ),
@@ -108,8 +110,11 @@ impl Manager {
                 json!(null),
                 json!({"mode": "single", "clusterName": cell.name()}),
                 vec![
-                    flag("kubeconfig", cell.kubeconfig()),
-                    flag("federation-kubeconfig", hub.kubeconfig()),
+                    flag("kubeconfig", cell.kubeconfig_of(&manager)?),
+                    flag(
+                        "federation-kubeconfig",
+                        hub.kubeconfig_of(&PlaneUser::cell(cell.name()))?,
+                    ),
                     "--enable-cell-controllers=true".into(),
                 ],
             ),
@@ -129,12 +134,13 @@ impl Manager {
                     "discoveryKubeconfigPath": discovery,
                     "projectKubeconfigPath": projects,
                 }),
-                hub.map_or_else(Vec::new, |hub| {
-                    vec![
-                        flag("federation-kubeconfig", hub.kubeconfig()),
+                match hub {
+                    Some(hub) => vec![
+                        flag("federation-kubeconfig", hub.kubeconfig_of(&manager)?),
                         "--enable-management-controllers=true".into(),
-                    ]
-                }),
+                    ],
+                    None => Vec::new(),
+                },
             ),
         };
         let metrics = format!("127.0.0.1:{}", ports.metrics);

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
 use base64::Engine;
@@ -11,6 +12,8 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
     KeyPair, KeyUsagePurpose,
 };
+
+use crate::rights::PlaneUser;
 
 /// The host names and addresses of the federation's servers. Pods on nodes use the address 172.30.0.1.
 const SERVER_NAMES: [&str; 6] = [
@@ -23,10 +26,11 @@ const SERVER_NAMES: [&str; 6] = [
 ];
 
 /// Certificates and keys. They are files in one directory.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Pki {
     directory: PathBuf,
     ca: String,
+    issuer: Arc<CertifiedIssuer<'static, KeyPair>>,
     admin: (String, String),
 }
 
@@ -36,49 +40,27 @@ impl Pki {
         fs::create_dir_all(directory)?;
         let issuer = authority("federation-ca")?;
 
-        let issue = |name: &str,
-                     organization: Option<&str>,
-                     server: bool|
-         -> anyhow::Result<(String, String)> {
-            let names: &[&str] = if server { &SERVER_NAMES } else { &[] };
-            let mut params = CertificateParams::new(
-                names
-                    .iter()
-                    .map(|name| (*name).to_owned())
-                    .collect::<Vec<_>>(),
-            )?;
-            params.distinguished_name.push(DnType::CommonName, name);
-            if let Some(organization) = organization {
-                params
-                    .distinguished_name
-                    .push(DnType::OrganizationName, organization);
-            }
-            params.extended_key_usages = vec![match server {
-                true => ExtendedKeyUsagePurpose::ServerAuth,
-                false => ExtendedKeyUsagePurpose::ClientAuth,
-            }];
-            let key = KeyPair::generate()?;
-            Ok((params.signed_by(&key, &issuer)?.pem(), key.serialize_pem()))
-        };
         let write = |name: &str, text: &str| {
             fs::write(directory.join(name), text).with_context(|| name.to_owned())
         };
         let ca = issuer.pem();
         write("ca.crt", &ca)?;
-        let server = issue("localhost", None, true)?;
+        let server = issue(&issuer, "localhost", &[], true)?;
         // Secret volumes and CSI drivers use these file names.
         write("tls.crt", &server.0)?;
         write("tls.key", &server.1)?;
-        let front_proxy = issue("front-proxy-client", None, false)?;
+        let front_proxy = issue(&issuer, "front-proxy-client", &[], false)?;
         write("front-proxy.crt", &front_proxy.0)?;
         write("front-proxy.key", &front_proxy.1)?;
         let service_accounts = KeyPair::generate()?;
         write("sa.key", &service_accounts.serialize_pem())?;
         write("sa.pub", &service_accounts.public_key_pem())?;
-        let admin = issue("system:admin", Some("system:masters"), false)?;
+        let masters = ["system:masters".to_owned()];
+        let admin = issue(&issuer, "system:admin", &masters, false)?;
         Ok(Self {
             directory: directory.to_owned(),
             ca,
+            issuer: Arc::new(issuer),
             admin,
         })
     }
@@ -100,7 +82,16 @@ impl Pki {
 
     /// Returns a self-contained kubeconfig for the API server at this port. It has all rights.
     pub(crate) fn kubeconfig(&self, port: u16) -> String {
-        let (certificate, key) = &self.admin;
+        self.kubeconfig_with(port, &self.admin)
+    }
+
+    /// Returns a self-contained kubeconfig for the API server at this port. It has the rights of this user.
+    pub(crate) fn user_kubeconfig(&self, port: u16, user: &PlaneUser) -> anyhow::Result<String> {
+        let certificate = issue(&self.issuer, &user.name, &user.groups, false)?;
+        Ok(self.kubeconfig_with(port, &certificate))
+    }
+
+    fn kubeconfig_with(&self, port: u16, (certificate, key): &(String, String)) -> String {
         let user = format!(
             "{{client-certificate-data: {}, client-key-data: {}}}",
             STANDARD.encode(certificate),
@@ -127,6 +118,30 @@ pub(crate) fn kubeconfig(ca: &str, server: &str, user: &str) -> String {
          contexts: [{{name: plane, context: {{cluster: plane, user: user}}}}]\n\
          current-context: plane\n"
     )
+}
+
+/// Creates a certificate and its key. The name and the groups are those of the user or server.
+fn issue(
+    issuer: &CertifiedIssuer<'_, KeyPair>,
+    name: &str,
+    groups: &[String],
+    server: bool,
+) -> anyhow::Result<(String, String)> {
+    let names: &[&str] = if server { &SERVER_NAMES } else { &[] };
+    let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+    let mut params = CertificateParams::new(names)?;
+    params.distinguished_name.push(DnType::CommonName, name);
+    for group in groups {
+        params
+            .distinguished_name
+            .push(DnType::OrganizationName, group.as_str());
+    }
+    params.extended_key_usages = vec![match server {
+        true => ExtendedKeyUsagePurpose::ServerAuth,
+        false => ExtendedKeyUsagePurpose::ClientAuth,
+    }];
+    let key = KeyPair::generate()?;
+    Ok((params.signed_by(&key, issuer)?.pem(), key.serialize_pem()))
 }
 
 /// Creates a self-signed CA.

@@ -1,21 +1,29 @@
 //! One API server, with or without a controller manager. The controller manager does garbage collection and deletes
 //! namespaces.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use api::rights::{CELLS_GROUP, MANAGER_USER};
+use futures::FutureExt;
 use http::{Method, Request};
 use kube::Client;
 use multicluster::connect;
 use rustix::process::Signal;
+use serde_json::json;
 use tokio::time::sleep;
 
+use crate::audit;
 use crate::federation::StartInputs;
 use crate::objects::apply_crds;
+use crate::pki::Pki;
 use crate::process::{ChildProcess, Liveness, Program, StartCommand};
+use crate::rights::{FRONT_USER, Grant, PlaneUser, WEBHOOK_USER, apply_grants};
 
 /// User agent of the harness.
 pub(crate) const USER_AGENT: &str = "compute-federation-harness";
@@ -25,24 +33,34 @@ pub(crate) const POLL: Duration = Duration::from_millis(50);
 /// The default authorization flag.
 pub(crate) const RBAC: &str = "--authorization-mode=RBAC";
 
-/// The audit policy. It logs only writes, without bodies.
-pub(crate) const AUDIT_POLICY: &str = "\
-apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived, ResponseStarted]
-rules:
-  - level: None
-    verbs: [get, list, watch]
-  - level: Metadata
-";
+/// Returns the audit policy. It logs all requests of compute-federation and of Milo's front, and the writes of all
+/// others, without bodies. A watch is logged when it starts, because it may not end before the API server ends.
+pub(crate) fn audit_policy() -> String {
+    let rules = [
+        json!({"level": "Metadata", "users": [MANAGER_USER, WEBHOOK_USER, FRONT_USER]}),
+        json!({"level": "Metadata", "userGroups": [CELLS_GROUP]}),
+        json!({"level": "None", "verbs": ["get", "list", "watch"]}),
+        json!({"level": "Metadata"}),
+    ];
+    let policy = json!({
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": rules,
+    });
+    policy.to_string()
+}
 
 /// An API server process and its files.
 pub struct Plane {
     kind: &'static str,
     name: String,
     kubeconfig: PathBuf,
+    /// The kubeconfigs of users, by user name.
+    of_users: Mutex<BTreeMap<String, PathBuf>>,
     audit_log: PathBuf,
     port: u16,
+    pki: Pki,
     client: Client,
     apiserver: Apiserver,
     controller_manager: Option<ChildProcess>,
@@ -71,7 +89,7 @@ impl Apiserver {
 }
 
 impl Plane {
-    /// Starts an API server with RBAC, waits until it is ready, and applies the CRDs. Then starts the controller
+    /// Starts an API server with RBAC, waits until it is ready, and applies the CRDs and the roles. Then starts the controller
     /// manager without waiting for it. The CRDs come first because the garbage collector discovers new kinds only every
     /// 30 s.
     pub(crate) async fn start(
@@ -81,9 +99,10 @@ impl Plane {
         ports: PlanePorts,
         crds: &[PathBuf],
         more: &[OsString],
+        grants: &[Grant],
     ) -> anyhow::Result<Self> {
         let flags = [&[RBAC.into()], more].concat();
-        let mut plane = Self::start_bare(setup, kind, name, ports, crds, &flags).await?;
+        let mut plane = Self::start_bare(setup, kind, name, ports, crds, &flags, grants).await?;
         let controller_manager = ChildProcess::start(Program {
             name: &format!("{name}-controller-manager"),
             path: setup.peers.program("kube-controller-manager"),
@@ -102,8 +121,8 @@ impl Plane {
         Ok(plane)
     }
 
-    /// Starts an API server without a controller manager, waits until it is ready, and applies the CRDs. `flags` set
-    /// the authorization mode.
+    /// Starts an API server without a controller manager, waits until it is ready, and applies the CRDs and the
+    /// roles. `flags` set the authorization mode.
     pub(crate) async fn start_bare(
         setup: &StartInputs<'_>,
         kind: &'static str,
@@ -111,13 +130,15 @@ impl Plane {
         ports: PlanePorts,
         crds: &[PathBuf],
         flags: &[OsString],
+        grants: &[Grant],
     ) -> anyhow::Result<Self> {
         let directory = setup.directory;
         let kubeconfig = directory.join(format!("{name}.kubeconfig"));
         fs::write(&kubeconfig, setup.pki.kubeconfig(ports.apiserver))?;
         let audit_policy = directory.join(format!("{name}-audit-policy.yaml"));
-        fs::write(&audit_policy, AUDIT_POLICY)?;
+        fs::write(&audit_policy, self::audit_policy())?;
         let audit_log = setup.logs.join(format!("{name}-audit.log"));
+        audit::record_kind(setup.logs, name, kind)?;
         let mut args = apiserver_args(setup, name, ports, &audit_policy, &audit_log);
         args.extend_from_slice(flags);
         let mut apiserver = Apiserver {
@@ -133,7 +154,9 @@ impl Plane {
         process
             .while_running(async {
                 ready(&client).await?;
-                apply_crds(&client, crds).await
+                // On the heap: the futures of a whole Milo would overflow the stack of a test.
+                let grants = apply_grants(&client, grants).boxed();
+                tokio::try_join!(apply_crds(&client, crds).boxed(), grants)
             })
             .await?;
         apiserver.process = Some(process);
@@ -141,8 +164,10 @@ impl Plane {
             kind,
             name: name.to_owned(),
             kubeconfig,
+            of_users: Mutex::default(),
             audit_log,
             port: ports.apiserver,
+            pki: setup.pki.clone(),
             client,
             apiserver,
             controller_manager: None,
@@ -162,6 +187,25 @@ impl Plane {
     /// Returns a self-contained kubeconfig with all rights.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
+    }
+
+    /// Returns a self-contained kubeconfig with the rights of this user. The first call for a user writes the file.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written.
+    pub fn kubeconfig_of(&self, user: &PlaneUser) -> anyhow::Result<PathBuf> {
+        // A manager may read the file while a test asks for it, so the file is written only once.
+        let mut of_users = self.of_users.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = of_users.get(&user.name) {
+            return Ok(file.clone());
+        }
+        let name = format!("{}-{}.kubeconfig", self.name, user.name.replace(':', "-"));
+        let file = self.kubeconfig.with_file_name(name);
+        fs::write(&file, self.pki.user_kubeconfig(self.port, user)?)
+            .with_context(|| file.display().to_string())?;
+        of_users.insert(user.name.clone(), file.clone());
+        Ok(file)
     }
 
     /// Returns the path of the audit log.
@@ -304,6 +348,7 @@ fn apiserver_args(
         format!("--secure-port={}", ports.apiserver),
         "--bind-address=127.0.0.1".to_owned(),
         "--disable-admission-plugins=StorageObjectInUseProtection,ServiceAccount".to_owned(),
+        "--enable-admission-plugins=OwnerReferencesPermissionEnforcement".to_owned(),
         "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
         "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
         "--endpoint-reconciler-type=none".to_owned(),

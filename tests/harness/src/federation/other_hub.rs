@@ -5,6 +5,7 @@ use anyhow::Context;
 use super::parts::{hub_crds, register_interpreter, start_etcd};
 use super::{Config, Federation, StartInputs};
 use crate::plane::{Plane, PlanePorts, RBAC};
+use crate::rights::{HUB, PlaneUser};
 
 /// Name of the other hub.
 const OTHER_HUB: &str = "other-hub";
@@ -31,7 +32,7 @@ impl Federation {
         };
         let etcd = start_etcd(&setup, "other-hub-etcd", etcd, peer).await?;
         let (crds, flags) = (hub_crds(&setup)?, [RBAC.into()]);
-        let hub = Plane::start_bare(&setup, "hub", OTHER_HUB, ports, &crds, &flags);
+        let hub = Plane::start_bare(&setup, "hub", OTHER_HUB, ports, &crds, &flags, HUB);
         let hub = etcd.while_running(hub).await?;
         self.others.push(etcd);
         let webhook_port = self.management()?.lock().await.webhook_port();
@@ -47,7 +48,11 @@ impl Federation {
     ///
     /// When compute-federation does not become ready.
     pub async fn manage_with(&self, hub: &Plane) -> anyhow::Result<()> {
-        self.reach(self.project.kubeconfig(), hub.kubeconfig())
-            .await
+        let user = PlaneUser::manager();
+        let (project, hub) = (
+            self.project.kubeconfig_of(&user)?,
+            hub.kubeconfig_of(&user)?,
+        );
+        self.reach(&project, &hub).await
     }
 }

@@ -9,6 +9,7 @@ use crate::objects::apply;
 use crate::plane::{Plane, PlanePorts, flag};
 use crate::ports::Ports;
 use crate::process::{ChildProcess, Program};
+use crate::rights::{CELL, HUB, PROJECT};
 use crate::{checkout, karmada, networking, provider, registration};
 
 /// File with the registration of the interpreter in Karmada.
@@ -85,7 +86,7 @@ pub(super) fn hub_crds(setup: &StartInputs<'_>) -> anyhow::Result<Vec<PathBuf>> 
 /// Starts Karmada's API server, without Karmada.
 pub(super) async fn start_hub(setup: &StartInputs<'_>, ports: PlanePorts) -> anyhow::Result<Plane> {
     let flags = karmada::hub_flags(setup);
-    Plane::start(setup, "hub", "hub", ports, &hub_crds(setup)?, &flags).await
+    Plane::start(setup, "hub", "hub", ports, &hub_crds(setup)?, &flags, HUB).await
 }
 
 /// Returns the CRDs of a project: our CRDs, and the foreign CRDs that compute-federation reads.
@@ -106,7 +107,8 @@ pub(super) async fn start_project(
     ports: PlanePorts,
     cells: &[CellConfig],
 ) -> anyhow::Result<Plane> {
-    let project = Plane::start(setup, "project", "project", ports, &project_crds()?, &[]).await?;
+    let crds = project_crds()?;
+    let project = Plane::start(setup, "project", "project", ports, &crds, &[], PROJECT).await?;
     for CellConfig { city, .. } in cells {
         networking::offer_city(&project.client(), &city.to_lowercase(), city).await?;
     }
@@ -128,7 +130,7 @@ pub(super) async fn start_cell(
         ),
     )?;
     let flags = [flag("token-auth-file", &tokens)];
-    Plane::start(setup, "cell", &cell.name, ports, crds, &flags).await
+    Plane::start(setup, "cell", &cell.name, ports, crds, &flags, CELL).await
 }
 
 pub(super) async fn start_provider(

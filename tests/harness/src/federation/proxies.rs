@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::Federation;
 use crate::plane::Plane;
 use crate::proxy::{Proxy, WriteCounter};
+use crate::rights::PlaneUser;
 
 /// The proxies in front of the API servers of the management plane.
 pub struct Proxies {
@@ -31,11 +32,11 @@ impl Federation {
     ///
     /// When compute-federation does not become ready.
     pub async fn put_proxies(&self) -> anyhow::Result<Proxies> {
-        let writes = Arc::default();
+        let (writes, user) = (Arc::default(), PlaneUser::manager());
         let proxy = |plane: &'_ Plane| {
-            let (name, upstream) = (plane.name().to_owned(), plane.kubeconfig().to_owned());
+            let (name, upstream) = (plane.name().to_owned(), plane.kubeconfig_of(&user));
             let writes = &writes;
-            async move { Proxy::start(&self.pki, &name, &upstream, &self.directory, writes).await }
+            async move { Proxy::start(&self.pki, &name, &upstream?, &self.directory, writes).await }
         };
         let (project, hub) = tokio::try_join!(proxy(&self.project), proxy(&self.hub))?;
         self.reach(project.kubeconfig(), hub.kubeconfig()).await?;
@@ -52,8 +53,7 @@ impl Federation {
     ///
     /// When compute-federation does not become ready.
     pub async fn take_proxies(&self) -> anyhow::Result<()> {
-        self.reach(self.project.kubeconfig(), self.hub.kubeconfig())
-            .await
+        self.manage_with(&self.hub).await
     }
 
     pub(super) async fn reach(&self, project: &Path, hub: &Path) -> anyhow::Result<()> {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use api::milo::RESOURCE_MANAGER_GROUP;
+use api::rights::MANAGER_USER;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Collected};
 use hyper::body::Incoming;
@@ -14,10 +15,11 @@ use tokio::time::sleep;
 
 use super::lock;
 use super::user::{PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE};
+use crate::rights::WEBHOOK_USER;
 use crate::serve::BoxedBody;
 use crate::status_error::{StatusError, json_response};
 
-/// API group and resource that need rights. Access to any other resource is allowed.
+/// API group and resource that need rights. A user of a test may access any other resource.
 const GROUP: &str = "networking.datumapis.com";
 const RESOURCE: &str = "networks";
 
@@ -46,6 +48,11 @@ impl ReceivedReview {
     fn is_of_network(&self) -> bool {
         self.text("/resourceAttributes/group") == GROUP
             && self.text("/resourceAttributes/resource") == RESOURCE
+    }
+
+    /// Returns whether the review is about compute-federation. Only RBAC gives rights to compute-federation.
+    fn is_of_ours(&self) -> bool {
+        [MANAGER_USER, WEBHOOK_USER].contains(&self.text("/user"))
     }
 
     /// Returns the value of an Extra key, if the key has exactly one value.
@@ -162,6 +169,9 @@ impl MiloAuthorizer {
     }
 
     fn decide(&self, review: &ReceivedReview) -> AuthorizerAnswer {
+        if review.is_of_ours() {
+            return AuthorizerAnswer::Denied("RBAC decides".to_owned());
+        }
         let decide = lock(&self.deciders).get(&review.project).cloned();
         let decided = decide.and_then(|decide| decide(review));
         decided.unwrap_or_else(|| self.by_rights(review))

@@ -18,6 +18,7 @@ use crate::objects::{apply, apply_status};
 use crate::peers::Peers;
 use crate::pki::Pki;
 use crate::plane::{Plane, PlanePorts, RBAC, flag};
+use crate::rights::{MILO_PROJECT, MILO_ROOT};
 use crate::{files, inotify};
 
 /// Foreign CRDs that the root API server needs.
@@ -100,8 +101,17 @@ impl MiloPaths {
         let crds = ROOT_CRDS.map(crd_of_others);
         let ports = PlanePorts { apiserver, etcd };
         let flags = [RBAC.into()];
-        let plane = Plane::start_bare(&self.setup(), "root", "root", ports, &crds, &flags).await?;
-        Ok(ControlPlane::new(plane))
+        let plane = Plane::start_bare(
+            &self.setup(),
+            "root",
+            "root",
+            ports,
+            &crds,
+            &flags,
+            MILO_ROOT,
+        )
+        .await?;
+        ControlPlane::new(plane)
     }
 
     /// Starts the API server of a project. The authorizer is its authorization webhook.
@@ -117,7 +127,7 @@ impl MiloPaths {
         let url = format!("{authorizer}/{name}");
         fs::write(&file, self.pki.kubeconfig_of(&url, "{}"))?;
         let flags: [OsString; 5] = [
-            "--authorization-mode=Webhook,RBAC".into(),
+            "--authorization-mode=RBAC,Webhook".into(),
             flag("authorization-webhook-config-file", &file),
             "--authorization-webhook-version=v1".into(),
             "--authorization-webhook-cache-authorized-ttl=0s".into(),
@@ -125,8 +135,17 @@ impl MiloPaths {
         ];
         let crds = project_crds()?;
         let ports = PlanePorts { apiserver, etcd };
-        let plane = Plane::start_bare(&self.setup(), "project", name, ports, &crds, &flags).await?;
-        Ok(ControlPlane::new(plane))
+        let plane = Plane::start_bare(
+            &self.setup(),
+            "project",
+            name,
+            ports,
+            &crds,
+            &flags,
+            MILO_PROJECT,
+        )
+        .await?;
+        ControlPlane::new(plane)
     }
 }
 

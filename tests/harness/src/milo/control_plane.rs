@@ -15,12 +15,15 @@ use crate::manager;
 use crate::networking;
 use crate::plane::Plane;
 use crate::process::Liveness;
+use crate::rights::PlaneUser;
 use crate::status_error::StatusError;
 
 /// The API server of a project, or the root API server, behind the front.
 pub struct ControlPlane {
     name: String,
     kubeconfig: PathBuf,
+    /// Kubeconfig of the front.
+    front: PathBuf,
     client: Client,
     plane: Mutex<Plane>,
     life: watch::Sender<Option<Liveness>>,
@@ -28,19 +31,20 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    pub(super) fn new(plane: Plane) -> Self {
-        Self {
+    pub(super) fn new(plane: Plane) -> anyhow::Result<Self> {
+        Ok(Self {
+            front: plane.kubeconfig_of(&PlaneUser::front())?,
             name: plane.name().to_owned(),
             kubeconfig: plane.kubeconfig().to_owned(),
             client: plane.client(),
             life: watch::Sender::new(plane.life()),
             plane: Mutex::new(plane),
             gate: Arc::default(),
-        }
+        })
     }
 
     pub(super) async fn upstream(&self) -> anyhow::Result<ProjectServer> {
-        let config = connect::kubeconfig(&self.kubeconfig, None).await?;
+        let config = connect::kubeconfig(&self.front, None).await?;
         Ok(ProjectServer {
             client: forward::client(config.config)?,
             gate: Arc::clone(&self.gate),

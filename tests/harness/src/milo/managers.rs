@@ -39,7 +39,7 @@ impl Milo {
         name: &str,
         hub: &Plane,
     ) -> anyhow::Result<(Manager, Proxy)> {
-        let front = self.kubeconfig(&MiloUser::operator(), None)?;
+        let front = self.kubeconfig(&MiloUser::management(), None)?;
         let (pki, directory) = (self.paths.pki(), self.directory());
         let proxy = Proxy::start(pki, name, &front, directory, &Arc::default()).await?;
         let manager = self.manager_with(name, Some(hub), proxy.kubeconfig())?;
@@ -49,7 +49,7 @@ impl Milo {
     fn manager(&self, name: &str, hub: Option<&Plane>) -> anyhow::Result<Manager> {
         // The manager must replace the path of this URL. The front serves nothing at the path itself.
         let path = "/projects/none/control-plane";
-        let projects = self.kubeconfig_at(&MiloUser::operator(), path)?;
+        let projects = self.kubeconfig_at(&user_of(hub), path)?;
         self.manager_with(name, hub, &projects)
     }
 
@@ -59,7 +59,7 @@ impl Milo {
         hub: Option<&Plane>,
         projects: &Path,
     ) -> anyhow::Result<Manager> {
-        let discovery = self.kubeconfig(&MiloUser::operator(), None)?;
+        let discovery = self.kubeconfig(&user_of(hub), None)?;
         let role = Role::Milo {
             name,
             discovery: &discovery,
@@ -68,5 +68,13 @@ impl Milo {
         };
         let ports = manager_ports(&mut lock(&self.ports))?;
         Manager::prepare(&self.paths.setup(), role, ports)
+    }
+}
+
+/// Returns the user of a manager. A manager without a hub is a webhook server.
+fn user_of(hub: Option<&Plane>) -> MiloUser {
+    match hub {
+        Some(_) => MiloUser::management(),
+        None => MiloUser::webhook_server(),
     }
 }

@@ -5,8 +5,10 @@ use std::fmt::Write;
 
 use anyhow::Context;
 use api::milo::RESOURCE_MANAGER_GROUP;
+use api::rights::MANAGER_USER;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::rights::WEBHOOK_USER;
 pub use api::milo::{PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE};
 
 /// A user of the front.
@@ -40,12 +42,23 @@ impl MiloUser {
         self
     }
 
-    /// Returns the user of compute-federation, which has all rights.
-    pub fn operator() -> Self {
+    /// Returns a user with all rights.
+    pub fn administrator() -> Self {
         Self {
             groups: vec!["system:masters".to_owned()],
-            ..Self::new("compute-federation", "compute-federation-uid")
+            ..Self::new("administrator", "administrator-uid")
         }
+    }
+
+    /// Returns the user of the management controllers. It has the rights of the roles in `deploy/`.
+    pub fn management() -> Self {
+        Self::new(MANAGER_USER, "compute-manager-uid")
+    }
+
+    /// Returns the user of a webhook server without management controllers. It has the rights of the roles in
+    /// `deploy/`.
+    pub fn webhook_server() -> Self {
+        Self::new(WEBHOOK_USER, "compute-webhook-uid")
     }
 
     /// Returns the impersonation headers of this user, for a project or for no project.

@@ -11,7 +11,7 @@ use super::pki::FRONT_PROXY;
 use super::programs::NodePrograms;
 use super::slot::Slot;
 use crate::peers::Peers;
-use crate::plane::{AUDIT_POLICY, flag};
+use crate::plane::{audit_policy, flag};
 
 /// The image of the first process of a Pod.
 pub(crate) const PAUSE: &str = "localhost/pause:1";
@@ -160,7 +160,7 @@ impl Settings<'_> {
     pub(crate) fn write_files(&self) -> anyhow::Result<()> {
         let network = "cni/10-pods.conflist";
         for (name, text) in [
-            ("audit-policy.yaml", AUDIT_POLICY.to_owned()),
+            ("audit-policy.yaml", audit_policy()),
             ("containerd.toml", self.containerd()),
             ("kubelet.yaml", self.kubelet()),
             ("kube-proxy.yaml", self.kube_proxy()),

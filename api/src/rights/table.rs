@@ -1,0 +1,272 @@
+//! The roles and their rights.
+
+use super::Verb::{Create, Delete, Get, List, Patch, Update, Watch};
+use super::{Plane, Role, Rule, Subject, Target, Verb};
+
+const COMPUTE: &str = crate::GROUP;
+const CORE: &str = "";
+const EVENTS: &str = "events.k8s.io";
+const NETWORKING: &str = "networking.datumapis.com";
+const REGISTRATION: &str = "admissionregistration.k8s.io";
+const INTERPRETERS: &str = "config.karmada.io";
+
+const FOLLOW: &[Verb] = &[List, Watch];
+const READ: &[Verb] = &[Get, List, Watch];
+const OWN: &[Verb] = &[Get, List, Watch, Create, Patch, Delete];
+
+const fn named(
+    group: &'static str,
+    resource: &'static str,
+    names: &'static [&'static str],
+    verbs: &'static [Verb],
+    why: &'static str,
+) -> Rule {
+    let target = Target::Resource {
+        group,
+        resource,
+        names,
+    };
+    Rule {
+        target,
+        verbs,
+        why,
+        without: None,
+    }
+}
+
+const fn rule(
+    group: &'static str,
+    resource: &'static str,
+    verbs: &'static [Verb],
+    why: &'static str,
+) -> Rule {
+    named(group, resource, &[], verbs, why)
+}
+
+impl Rule {
+    const fn without(self, without: &'static str) -> Self {
+        let without = Some(without);
+        Self { without, ..self }
+    }
+}
+
+const BLOCKS: &str = "Children block the deletion of their owner. The admission plugin `OwnerReferencesPermissionEnforcement` checks this right.";
+const NO_PLUGIN: &str = "Nothing, if the API server does not run the plugin.";
+const NO_EVENTS: &str = "No events. The conditions contain the same information.";
+const NO_REMOVAL: &str = "Empty hub namespaces stay.";
+
+/// All roles, in the order of the documentation.
+pub const ROLES: &[Role] = &[
+    Role {
+        name: "compute",
+        folder: "components/controller_rbac/management",
+        namespaced: false,
+        used_by: "Management controllers",
+        plane: Plane::Project,
+        subject: Subject::Manager,
+        rules: &[
+            rule(COMPUTE, "workloads", &[List, Watch, Patch], "Read Workloads; write their finalizer."),
+            rule(COMPUTE, "workloads/status", &[Patch], "Write the status."),
+            rule(COMPUTE, "workloads/finalizers", &[Update], BLOCKS).without(NO_PLUGIN),
+            rule(COMPUTE, "workloaddeployments", OWN, "Create and maintain the WorkloadDeployments of Workloads. `get` proves that one is gone."),
+            rule(COMPUTE, "workloaddeployments/status", &[Patch], "Write the status."),
+            rule(COMPUTE, "instances", OWN, "Create and maintain the projections of Instances. `get` proves that one is gone."),
+            rule(COMPUTE, "instances/status", &[Patch], "Write the status."),
+            rule(CORE, "namespaces", READ, "The UID of a namespace identifies its objects. `get` proves that one is gone."),
+            rule(EVENTS, "events", &[Create], "Publish transitions of conditions.").without(NO_EVENTS),
+            rule(NETWORKING, "locationbindings", FOLLOW, "Report cities that the project does not offer."),
+            rule(NETWORKING, "networks", FOLLOW, "Report missing Networks."),
+        ],
+    },
+    Role {
+        name: "compute-webhook",
+        folder: "components/controller_rbac/webhook",
+        namespaced: false,
+        used_by: "Admission",
+        plane: Plane::Project,
+        subject: Subject::Manager,
+        rules: &[
+            rule(NETWORKING, "locationbindings", FOLLOW, "Know the cities that the project offers."),
+            rule("authorization.k8s.io", "subjectaccessreviews", &[Create], "Ask whether the requester may use a Network."),
+        ],
+    },
+    Role {
+        name: "compute-discovery",
+        folder: "components/controller_rbac/discovery",
+        namespaced: false,
+        used_by: "Management controllers and admission, to find projects",
+        plane: Plane::Root,
+        subject: Subject::Manager,
+        rules: &[rule("resourcemanager.miloapis.com", "projects", FOLLOW, "Find the projects.")],
+    },
+    Role {
+        name: "compute-project-proofs",
+        folder: "components/controller_rbac/project-proofs",
+        namespaced: false,
+        used_by: "Management controllers, to prove that a project is gone",
+        plane: Plane::Root,
+        subject: Subject::Manager,
+        rules: &[
+            rule("resourcemanager.miloapis.com", "projects", &[Get], "Prove that a Project is gone."),
+            named(CORE, "namespaces", &[crate::DEFAULT_NAMESPACE], &[Get], "Prove that the root is still the same."),
+        ],
+    },
+    Role {
+        name: "compute-internal-discovery",
+        folder: "components/controller_rbac/internal-discovery",
+        namespaced: false,
+        used_by: "Management controllers and admission, to find projects inside the infrastructure cluster",
+        plane: Plane::Infrastructure,
+        subject: Subject::Manager,
+        rules: &[rule("infrastructure.miloapis.com", "projectcontrolplanes", FOLLOW, "Find the projects. Replaces the rights at the root.")],
+    },
+    Role {
+        name: "compute-ca-bundle",
+        folder: "components/controller_rbac/ca-bundle",
+        namespaced: false,
+        used_by: "Webhook server, to maintain the `caBundle` of admission",
+        plane: Plane::Registrations,
+        subject: Subject::Manager,
+        rules: &[
+            named(REGISTRATION, "mutatingwebhookconfigurations", &["compute-mutating"], &[Get, Patch], "Maintain `caBundle`.").without("Another program must maintain `caBundle`."),
+            named(REGISTRATION, "validatingwebhookconfigurations", &["compute-validating"], &[Get, Patch], "Maintain `caBundle`.").without("Another program must maintain `caBundle`."),
+        ],
+    },
+    Role {
+        name: "compute-cell",
+        folder: "components/controller_rbac/cell",
+        namespaced: false,
+        used_by: "Cell controllers, in the cell",
+        plane: Plane::Cell,
+        subject: Subject::Manager,
+        rules: &[
+            rule(COMPUTE, "workloaddeployments", &[List, Watch, Patch], "Read the WorkloadDeployments that Karmada writes; write their finalizer."),
+            rule(COMPUTE, "workloaddeployments/status", &[Patch], "Write the status."),
+            rule(COMPUTE, "workloaddeployments/finalizers", &[Update], BLOCKS).without(NO_PLUGIN),
+            rule(COMPUTE, "instances", OWN, "Create and maintain Instances. `get` proves that one is gone."),
+            rule(COMPUTE, "instances/status", &[Patch], "Write the status."),
+            rule(CORE, "namespaces", &[Get], "Compare the identity of the hub.").without("The cell does not notice that `--federation-kubeconfig` leads to another hub."),
+            rule(EVENTS, "events", &[Create, Patch], "Publish transitions of conditions.").without(NO_EVENTS),
+        ],
+    },
+    Role {
+        name: "compute-metrics-auth",
+        folder: "components/controller_rbac/metrics",
+        namespaced: false,
+        used_by: "Every process with `metricsServer.secureServing`",
+        plane: Plane::OwnCluster,
+        subject: Subject::Manager,
+        rules: &[
+            rule("authentication.k8s.io", "tokenreviews", &[Create], "Authenticate scrapers."),
+            rule("authorization.k8s.io", "subjectaccessreviews", &[Create], "Ask whether the scraper may read `/metrics`."),
+        ],
+    },
+    Role {
+        name: "compute-leader-election",
+        folder: "components/leader_election",
+        namespaced: true,
+        used_by: "Every process with `--leader-elect`",
+        plane: Plane::OwnCluster,
+        subject: Subject::Manager,
+        rules: &[rule("coordination.k8s.io", "leases", &[Get, Create, Update], "Acquire, renew and release the Lease.")],
+    },
+    Role {
+        name: "compute-manager",
+        folder: "base/downstream-rbac/management",
+        namespaced: false,
+        used_by: "Management controllers",
+        plane: Plane::Hub,
+        subject: Subject::ManagerUser,
+        rules: &[
+            rule(CORE, "namespaces", &[List, Watch, Create, Patch, Delete], "Create and delete hub namespaces."),
+            rule(COMPUTE, "workloaddeployments", OWN, "Create and maintain the copies. `get` proves that one is gone."),
+            rule("policy.karmada.io", "propagationpolicies", &[List, Watch, Create, Patch, Delete], "Create and maintain the policies."),
+            rule("work.karmada.io", "resourcebindings", FOLLOW, "Know the cells of a copy.").without("No policy and no hub namespace is deleted. Projects get no `CellUnreachable` and no `NoMatchingCell`."),
+            rule("cluster.karmada.io", "clusters", FOLLOW, "Know the state of the cells.").without("Projects get no `CellUnreachable` and no `NoMatchingCell`. The process logs this once."),
+            rule(COMPUTE, "instances", &[Get, List, Watch, Patch], "Project Instances. `patch` marks Instances that cannot be projected."),
+            rule(EVENTS, "events", &[Create, Patch], "Publish transitions of conditions.").without(NO_EVENTS),
+            rule(INTERPRETERS, "resourceinterpretercustomizations", FOLLOW, "Find customizations that shadow the webhook.").without("Such customizations are not reported."),
+        ],
+    },
+    Role {
+        name: "compute-namespace-contents",
+        folder: "base/downstream-rbac/namespace-contents",
+        namespaced: false,
+        used_by: "Management controllers, to delete empty hub namespaces",
+        plane: Plane::Hub,
+        subject: Subject::ManagerUser,
+        rules: &[
+            rule(CORE, "configmaps", &[List], "Check that a namespace is empty.").without(NO_REMOVAL),
+            rule(CORE, "secrets", &[List], "As for `configmaps`. The process requests only the metadata of one object, but the right allows it to read all Secrets of the hub.").without(NO_REMOVAL),
+            rule(CORE, "serviceaccounts", &[List], "As for `configmaps`.").without(NO_REMOVAL),
+        ],
+    },
+    Role {
+        name: "compute-ca-bundle",
+        folder: "base/downstream-rbac/ca-bundle",
+        namespaced: false,
+        used_by: "Webhook server with `--federation-kubeconfig` and without cell controllers",
+        plane: Plane::Hub,
+        subject: Subject::ManagerUser,
+        rules: &[named(INTERPRETERS, "resourceinterpreterwebhookconfigurations", &["compute-federation"], &[Get, Patch], "Maintain `caBundle`.").without("Another program must maintain `caBundle`.")],
+    },
+    Role {
+        name: "compute-cell",
+        folder: "base/downstream-rbac/cell",
+        namespaced: false,
+        used_by: "Cell controllers, on the hub",
+        plane: Plane::Hub,
+        subject: Subject::Cells,
+        rules: &[
+            rule(CORE, "namespaces", &[Get], "Prove that a hub namespace is gone."),
+            rule(COMPUTE, "workloaddeployments", &[Get], "Find the owner of a copy."),
+            rule(COMPUTE, "workloaddeployments/finalizers", &[Update], BLOCKS).without(NO_PLUGIN),
+            rule(COMPUTE, "instances", &[Get, Create, Patch, Delete], "Copy Instances to the hub."),
+            rule(COMPUTE, "instances/status", &[Patch], "Write the status of the copies."),
+        ],
+    },
+    Role {
+        name: "compute-metrics-reader",
+        folder: "components/controller_rbac/metrics",
+        namespaced: false,
+        used_by: "Programs that scrape metrics",
+        plane: Plane::OwnCluster,
+        subject: Subject::Unbound,
+        rules: &[Rule {
+            target: Target::Url("/metrics"),
+            verbs: &[Get],
+            why: "Read metrics.",
+            without: None,
+        }],
+    },
+    Role {
+        name: "compute-workload-editor",
+        folder: "components/controller_rbac/users",
+        namespaced: false,
+        used_by: "Users who run Workloads",
+        plane: Plane::Project,
+        subject: Subject::Unbound,
+        rules: &[rule(COMPUTE, "workloads", &[Get, List, Watch, Create, Update, Patch, Delete], "Run Workloads.")],
+    },
+    Role {
+        name: "compute-workload-viewer",
+        folder: "components/controller_rbac/users",
+        namespaced: false,
+        used_by: "Users who look at Workloads",
+        plane: Plane::Project,
+        subject: Subject::Unbound,
+        rules: &[rule(COMPUTE, "workloads", READ, "Look at Workloads.")],
+    },
+    Role {
+        name: "compute-workloaddeployment-viewer",
+        folder: "components/controller_rbac/users",
+        namespaced: false,
+        used_by: "Users who look at what their Workloads run",
+        plane: Plane::Project,
+        subject: Subject::Unbound,
+        rules: &[
+            rule(COMPUTE, "workloaddeployments", READ, "Look at the cities of a Workload."),
+            rule(COMPUTE, "instances", READ, "Look at the Instances of a Workload."),
+        ],
+    },
+];

@@ -1,0 +1,269 @@
+//! Tests of the rights of compute-federation. All federation tests run with the roles of `deploy/`. The tests here check
+//! what these roles do not allow. At the end of a run, [`check_requests`] checks the audit logs.
+
+#[path = "rights/requests.rs"]
+mod requests;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use api::rights::{
+    DENIED, Denied, Identity, MANAGER_USER, Plane, ROLES, Role, Rule, Subject, Target,
+};
+use harness::milo::MiloUser;
+use harness::rights::{PlaneUser, attributes};
+use harness::{Federation, Milo};
+use k8s_openapi::api::authorization::v1::{SelfSubjectAccessReview, SelfSubjectRulesReview};
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use kube::api::{ListParams, PostParams};
+use kube::{Api, Client};
+use multicluster::connect;
+use serde_json::json;
+
+use crate::fixture::{DFW, create};
+use crate::milo::PROJECTS;
+pub(crate) use requests::check_requests;
+
+/// Rights that every authenticated user has: discovery, and reviews about itself.
+const OF_EVERYONE: [&str; 2] = ["authorization.k8s.io", "authentication.k8s.io"];
+
+/// One right: verb, API group, resource, and the name of the only object.
+type Right = (String, String, String, String);
+
+async fn client(kubeconfig: &Path) -> anyhow::Result<Client> {
+    let config = connect::kubeconfig(kubeconfig, None).await?;
+    Ok(connect::client(config, "test")?)
+}
+
+/// Asks the API server whether the user of the client may do something.
+async fn may(client: &Client, target: &Target, verb: &str) -> anyhow::Result<bool> {
+    let attributes = attributes(target, verb).context("not a resource")?;
+    let review = json!({"spec": {"resourceAttributes": attributes}});
+    let review: SelfSubjectAccessReview = serde_json::from_value(review)?;
+    let api: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    let answer = api.create(&PostParams::default(), &review).await?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
+}
+
+/// Checks the rows of [`DENIED`] for an identity on a plane.
+async fn nothing_of_the_table(
+    client: &Client,
+    identity: Identity,
+    plane: &str,
+) -> anyhow::Result<()> {
+    let is_of = |row: &&Denied| row.identity == identity && row.plane == plane;
+    let mut tried = 0;
+    for row in DENIED.iter().filter(is_of) {
+        let target = Target::Resource {
+            group: row.group,
+            resource: row.resource,
+            names: &[],
+        };
+        for verb in row.verbs {
+            let allowed = may(client, &target, verb).await?;
+            ensure!(!allowed, "{identity:?} on {plane}: {verb} {}", row.resource);
+            tried += 1;
+        }
+    }
+    ensure!(
+        tried > 0,
+        "the table has no row for {identity:?} on {plane}"
+    );
+    Ok(())
+}
+
+/// Checks that the user of the client may do everything that these roles allow. Without this check, a client that the
+/// API server does not know would pass all other checks.
+async fn all_of(client: &Client, roles: &[&Role]) -> anyhow::Result<()> {
+    for role in roles {
+        for Rule { target, verbs, .. } in role.rules {
+            for verb in *verbs {
+                let allowed = may(client, target, verb.name()).await?;
+                ensure!(allowed, "{}: {verb:?} {target:?}", role.name);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the rights that these roles list.
+fn listed(roles: &[&Role]) -> BTreeSet<Right> {
+    let mut rights = BTreeSet::new();
+    for rule in roles.iter().flat_map(|role| role.rules) {
+        let Target::Resource {
+            group,
+            resource,
+            names,
+        } = rule.target
+        else {
+            continue;
+        };
+        let names = if names.is_empty() { &[""] } else { names };
+        for (verb, name) in rule
+            .verbs
+            .iter()
+            .flat_map(|verb| names.iter().map(move |name| (verb, name)))
+        {
+            let right = [verb.name(), group, resource, name].map(str::to_owned);
+            rights.insert(right.into());
+        }
+    }
+    rights
+}
+
+/// Returns the rights that the API server gives to the user of the client.
+async fn given(client: &Client) -> anyhow::Result<BTreeSet<Right>> {
+    let review = serde_json::from_value(json!({"spec": {"namespace": "default"}}))?;
+    let api: Api<SelfSubjectRulesReview> = Api::all(client.clone());
+    let answer = api.create(&PostParams::default(), &review).await?;
+    let status = answer.status.context("no rules")?;
+    ensure!(!status.incomplete, "{status:?}");
+    let mut rights = BTreeSet::new();
+    for rule in status.resource_rules {
+        let names = rule.resource_names.unwrap_or_default();
+        let names = if names.is_empty() {
+            vec![String::new()]
+        } else {
+            names
+        };
+        for group in rule.api_groups.unwrap_or_default() {
+            for resource in rule.resources.clone().unwrap_or_default() {
+                for (verb, name) in rule
+                    .verbs
+                    .iter()
+                    .flat_map(|verb| names.iter().map(move |name| (verb, name)))
+                {
+                    rights.insert((verb.clone(), group.clone(), resource.clone(), name.clone()));
+                }
+            }
+        }
+    }
+    let is_own = |(_, group, resource, _): &Right| {
+        !(OF_EVERYONE.contains(&group.as_str()) && resource.starts_with("self"))
+    };
+    Ok(rights.into_iter().filter(is_own).collect())
+}
+
+/// Returns the ClusterRoles that pass the filter.
+fn roles(filter: impl Fn(&Role) -> bool) -> Vec<&'static Role> {
+    ROLES
+        .iter()
+        .filter(|role| !role.namespaced && filter(role))
+        .collect()
+}
+
+/// The identities of management and of the cells have exactly the rights of the table.
+pub(crate) async fn no_identity_may_do_more(federation: &Federation) -> anyhow::Result<()> {
+    let (project, hub) = (federation.project(), federation.hub());
+    let cell = federation.cell(DFW)?;
+    let (manager, cell_user) = (PlaneUser::manager(), PlaneUser::cell(DFW));
+    let in_project = [Plane::Project, Plane::Registrations, Plane::OwnCluster];
+    for (plane, user, identity, planes, subject) in [
+        (
+            project,
+            &manager,
+            Identity::Management,
+            in_project.as_slice(),
+            Subject::Manager,
+        ),
+        (
+            hub,
+            &manager,
+            Identity::Management,
+            &[Plane::Hub],
+            Subject::ManagerUser,
+        ),
+        (
+            hub,
+            &cell_user,
+            Identity::Cell,
+            &[Plane::Hub],
+            Subject::Cells,
+        ),
+        (
+            cell,
+            &manager,
+            Identity::Cell,
+            &[Plane::Cell],
+            Subject::Manager,
+        ),
+    ] {
+        let client = client(&plane.kubeconfig_of(user)?).await?;
+        let roles = roles(|role| planes.contains(&role.plane) && role.subject == subject);
+        all_of(&client, &roles).await?;
+        nothing_of_the_table(&client, identity, plane.kind()).await?;
+        let (given, listed) = (given(&client).await?, listed(&roles));
+        let more: Vec<_> = given.difference(&listed).collect();
+        let less: Vec<_> = listed.difference(&given).collect();
+        ensure!(
+            more.is_empty() && less.is_empty(),
+            "{user:?} in {}: {more:?}, {less:?}",
+            plane.name()
+        );
+    }
+
+    // A real request is refused too.
+    let cell_on_hub = client(&hub.kubeconfig_of(&cell_user)?).await?;
+    let secrets: Api<Secret> = Api::all(cell_on_hub);
+    let error = secrets.list(&ListParams::default()).await;
+    ensure!(
+        matches!(&error, Err(kube::Error::Api(status)) if status.code == 403),
+        "{error:?}"
+    );
+    // The identity of one plane is a stranger on another plane.
+    let stranger = client(&project.kubeconfig_of(&cell_user)?).await?;
+    ensure!(
+        given(&stranger).await?.is_empty(),
+        "a cell has rights in a project"
+    );
+    Ok(())
+}
+
+/// A customer with all roles for users writes only Workloads.
+pub(crate) async fn a_customer_writes_only_workloads(
+    federation: &Federation,
+) -> anyhow::Result<()> {
+    let project = federation.project();
+    let user = PlaneUser::customer();
+    let of_users = roles(|role| role.subject == Subject::Unbound && role.plane == Plane::Project);
+    for role in &of_users {
+        let binding = json!({
+            "metadata": {"name": format!("{}-of-customer", role.name)},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role.name},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user.name}],
+        });
+        create::<ClusterRoleBinding>(&Api::all(project.client()), binding).await?;
+    }
+    let client = client(&project.kubeconfig_of(&user)?).await?;
+    harness::wait::eventually("the bindings are used", crate::fixture::WITHIN, || async {
+        all_of(&client, &of_users).await
+    })
+    .await?;
+    nothing_of_the_table(&client, Identity::Customer, project.kind()).await
+}
+
+/// With Milo, management and a separate webhook server have different rights.
+pub(crate) async fn a_webhook_server_reads_no_workload(milo: &Milo) -> anyhow::Result<()> {
+    let [project, _] = PROJECTS;
+    for (user, identity) in [
+        (MiloUser::management(), Identity::Management),
+        (MiloUser::webhook_server(), Identity::WebhookServer),
+    ] {
+        for (plane, project) in [("project", Some(project)), ("root", None)] {
+            let client = milo.client(&user, project).await?;
+            nothing_of_the_table(&client, identity, plane).await?;
+            let of_management = user.name == MANAGER_USER;
+            let has = |role: &Role| match (role.name, plane) {
+                ("compute", "project") | ("compute-project-proofs", "root") => of_management,
+                ("compute-webhook", "project") | ("compute-ca-bundle", "root") => !of_management,
+                ("compute-discovery", "root") => true,
+                _ => false,
+            };
+            let roles = roles(|role| role.plane != Plane::Hub && has(role));
+            all_of(&client, &roles).await?;
+        }
+    }
+    Ok(())
+}
