@@ -12,7 +12,7 @@ use crate::process::{ChildProcess, Program};
 use crate::{checkout, karmada, networking, provider, registration};
 
 /// File with the registration of the interpreter in Karmada.
-const INTERPRETER: &str = "base/federation/resource-interpreter-webhook.yaml";
+const INTERPRETER: &str = "components/federation/resource-interpreter-webhook.yaml";
 
 pub(crate) fn manager_ports(ports: &mut Ports) -> anyhow::Result<ManagerPorts> {
     Ok(ManagerPorts {
