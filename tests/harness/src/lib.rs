@@ -20,6 +20,7 @@ mod forward;
 mod go;
 mod karmada;
 pub mod manager;
+pub mod manifests;
 pub mod milo;
 pub mod networking;
 pub mod objects;
