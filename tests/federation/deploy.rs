@@ -2,6 +2,8 @@
 
 #[path = "deploy/process.rs"]
 mod process;
+#[path = "deploy/resource_metrics.rs"]
+mod resource_metrics;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -67,6 +69,8 @@ async fn all_are_accepted(milo: &Milo) -> anyhow::Result<()> {
             .await
             .with_context(|| path.clone())?;
     }
+    let (_, components) = kustomizations.first().context("no kustomization")?;
+    resource_metrics::labels_have_values(&milo.root().client(), components).await?;
     Ok(())
 }
 

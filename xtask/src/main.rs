@@ -1,5 +1,6 @@
 //! The developer's commands: `cargo xtask --help`.
 
+mod alerts;
 mod bench;
 mod build;
 mod crds;
@@ -35,7 +36,7 @@ enum Command {
     Bench(bench::Args),
     /// Builds the external programs and prints where they are.
     Peers,
-    /// Writes the CRDs of deploy/base/crd from the Rust types.
+    /// Writes the generated files of deploy: the CRDs from the Rust types, and the VMRule from the PrometheusRule.
     Crds {
         /// Write nothing: fail if a file is stale.
         #[arg(long)]
@@ -52,7 +53,7 @@ fn main() -> ExitCode {
         Command::Test(args) => test::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Peers => peers(),
-        Command::Crds { check } => crds::run(check),
+        Command::Crds { check } => crds::run(check).and_then(|()| alerts::run(check)),
         Command::Docs(args) => docs::run(&args),
     };
     match result {

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::build::{cargo, cargo_output, cargo_with};
 use crate::output::tell;
-use crate::{crds, docs, peers, tools};
+use crate::{alerts, crds, docs, peers, tools};
 
 /// Runs the tests.
 #[derive(clap::Args)]
@@ -134,6 +134,7 @@ fn static_checks() -> anyhow::Result<()> {
     each_crate_alone()?;
     step("generated files");
     crds::run(true)?;
+    alerts::run(true)?;
     docs::check()?;
     step("documentation");
     let deny = [("RUSTDOCFLAGS", "--deny warnings")];
