@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use api::{Instance, labels};
 use harness::objects::apply;
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
@@ -30,8 +30,8 @@ pub(super) async fn labels_have_values(client: &Client, objects: &[Value]) -> an
             "matchConstraints": {"resourceRules": [{
                 "apiGroups": ["compute.datumapis.com"],
                 "apiVersions": ["v1alpha"],
-                "operations": ["CREATE"],
-                "resources": ["instances"],
+                "operations": ["UPDATE"],
+                "resources": ["instances/status"],
             }]},
             "validations": [{"expression": "false", "messageExpression": message}],
         },
@@ -46,35 +46,44 @@ pub(super) async fn labels_have_values(client: &Client, objects: &[Value]) -> an
     apply(client, &binding).await?;
 
     let mut created = instance("web-0", "web");
+    created["metadata"]["namespace"] = "default".into();
     created["metadata"]["labels"] = json!({
         labels::WORKLOAD_UID: "uid-of-workload",
         labels::WORKLOAD_DEPLOYMENT_UID: "uid-of-deployment",
     });
-    let created: Instance = serde_json::from_value(created)?;
-    let message = timeout(WITHIN, refused(client, &created))
+    apply(client, &created).await?;
+    let message = timeout(WITHIN, refused(client))
         .await
         .context("the API server does not evaluate the policy")?;
     for expected in [
         "name=web-0,namespace=default,uid=",
         "compute_datumapis_com_workload_uid=uid-of-workload",
         "compute_datumapis_com_workload_deployment_uid=uid-of-deployment",
-        "condition=Ready,reason=Pending,status=Unknown: 0",
+        "condition=Ready,reason=Running,status=True: 1",
+        "condition=Programmed,reason=Pending,status=False: 0",
+        "network_ip=10.0.0.2,external_ip=: 1",
     ] {
         ensure!(message.contains(expected), "{expected}: {message}");
     }
     Ok(())
 }
 
-/// Tries to create the Instance, without effect, until the policy refuses it. Returns the message.
-async fn refused(client: &Client, created: &Instance) -> String {
+/// Writes the status of the Instance, without effect, until the policy refuses it. Returns the message.
+async fn refused(client: &Client) -> String {
     let instances: Api<Instance> = Api::namespaced(client.clone(), "default");
-    let trial = PostParams {
+    let condition = |name: &str, status: &str, reason: &str| json!({"type": name, "status": status, "reason": reason, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let status = json!({"status": {
+        "conditions": [condition("Ready", "True", "Running"), condition("Programmed", "False", "Pending")],
+        "networkInterfaces": [{"assignments": {"networkIP": "10.0.0.2"}}],
+    }});
+    let trial = PatchParams {
         dry_run: true,
-        ..PostParams::default()
+        ..PatchParams::default()
     };
+    let status = Patch::Merge(status);
     loop {
         // A policy takes effect some time after it is created.
-        if let Err(error) = instances.create(&trial, created).await {
+        if let Err(error) = instances.patch_status("web-0", &trial, &status).await {
             let error = error.to_string();
             if error.contains("ValidatingAdmissionPolicy") {
                 return error;
