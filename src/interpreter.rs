@@ -26,7 +26,7 @@ use crate::webhook_server::{self, Listeners};
 
 /// The deployed ResourceInterpreterWebhookConfiguration.
 const REGISTRATION: &str =
-    include_str!("../deploy/base/federation/resource-interpreter-webhook.yaml");
+    include_str!("../deploy/components/federation/resource-interpreter-webhook.yaml");
 
 /// Runs the interpreter until SIGTERM or SIGINT, or until a server ends.
 ///

@@ -8,6 +8,8 @@
     reason = "tests"
 )]
 
+#[path = "architecture/deploy.rs"]
+mod deploy;
 #[path = "architecture/modules.rs"]
 mod modules;
 #[path = "architecture/mutations.rs"]

@@ -34,6 +34,8 @@ mod connections;
 mod crds;
 #[path = "federation/customizations.rs"]
 mod customizations;
+#[path = "federation/deploy.rs"]
+mod deploy;
 #[path = "federation/events.rs"]
 mod events;
 #[path = "federation/faults.rs"]
@@ -355,6 +357,9 @@ fn all() -> Vec<(&'static str, Test)> {
         Alone faults::watches_that_end;
         Alone faults::short_cuts;
         Alone faults::a_cell_beside_a_hub_that_hangs;
+        Apart deploy::every_overlay_is_accepted;
+        Apart deploy::the_patches_of_a_consumer_take_effect;
+        Apart deploy::the_processes_start_as_deployed;
         Apart takeover::objects_of_the_baseline_are_adopted;
         Apart restore::the_hub_follows_the_project_again;
         Apart lifetime::nothing_outlives_a_killed_process;

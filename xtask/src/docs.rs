@@ -1,5 +1,6 @@
 //! `cargo xtask docs`: writes the pages of `docs/reference`, checks the documentation, and builds the book.
 
+mod alerts;
 mod book;
 mod check;
 mod citations;
@@ -85,6 +86,7 @@ fn pages() -> anyhow::Result<Vec<Page>> {
     let limits = limits.context("the output of the binary has no page limits.md")?;
     limits.sections.push(limits::fixed()?);
     pages.push(mutations::page()?);
+    pages.push(alerts::page()?);
     Ok(pages)
 }
 

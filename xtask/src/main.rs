@@ -1,5 +1,6 @@
 //! The developer's commands: `cargo xtask --help`.
 
+mod alerts;
 mod bench;
 mod build;
 mod bundle;
@@ -38,7 +39,8 @@ enum Command {
     Bench(bench::Args),
     /// Builds the external programs and prints where they are.
     Peers,
-    /// Writes the generated files of deploy/: CRDs and roles.
+    /// Writes the generated files of deploy: the CRDs from the Rust types, the RBAC roles, and the VMRule from the
+    /// PrometheusRule.
     Crds {
         /// Write nothing: fail if a file is stale.
         #[arg(long)]
@@ -59,7 +61,7 @@ fn main() -> ExitCode {
         Command::Test(args) => test::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Peers => peers(),
-        Command::Crds { check } => crds::run(check),
+        Command::Crds { check } => crds::run(check).and_then(|()| alerts::run(check)),
         Command::Docs(args) => docs::run(&args),
         Command::Image(args) => image::run(&args),
         Command::Bundle(args) => bundle::run(&args),

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::build::{cargo, cargo_output, cargo_with};
 use crate::output::tell;
-use crate::{bench, crds, docs, peers, tools};
+use crate::{alerts, bench, crds, docs, peers, tools};
 
 /// Runs the tests.
 #[derive(clap::Args)]
@@ -157,6 +157,7 @@ fn static_checks() -> anyhow::Result<()> {
     each_crate_alone()?;
     step("generated files");
     crds::run(true)?;
+    alerts::run(true)?;
     docs::check()?;
     step("documentation");
     let deny = [("RUSTDOCFLAGS", "--deny warnings")];

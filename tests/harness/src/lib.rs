@@ -24,6 +24,7 @@ mod inotify;
 mod karmada;
 pub mod kustomize;
 pub mod manager;
+pub mod manifests;
 pub mod milo;
 pub mod networking;
 pub mod node;

@@ -355,7 +355,11 @@ pub(crate) async fn death(mut life: watch::Receiver<Option<Liveness>>) -> anyhow
 }
 
 /// Sends a plain HTTP request to loopback. Returns the HTTP status and the body.
-async fn get(port: u16, path: &str) -> anyhow::Result<(u16, String)> {
+///
+/// # Errors
+///
+/// When there is no answer.
+pub async fn get(port: u16, path: &str) -> anyhow::Result<(u16, String)> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;

@@ -13,7 +13,7 @@ use crate::rights::{CELL, HUB, PROJECT};
 use crate::{checkout, karmada, networking, provider, registration};
 
 /// File with the registration of the interpreter in Karmada.
-const INTERPRETER: &str = "base/federation/resource-interpreter-webhook.yaml";
+const INTERPRETER: &str = "components/federation/resource-interpreter-webhook.yaml";
 
 pub(crate) fn manager_ports(ports: &mut Ports) -> anyhow::Result<ManagerPorts> {
     Ok(ManagerPorts {
