@@ -79,7 +79,7 @@ fn every_component() -> anyhow::Result<String> {
     let mut text =
         "namespace: compute-system\nresources: ['{deploy}/base/manager']\ncomponents:\n".to_owned();
     for component in folders("components")? {
-        text += &format!("- '{{deploy}}/{component}'\n");
+        text.extend(["- '{deploy}/", &component, "'\n"]);
     }
     Ok(text)
 }

@@ -48,7 +48,7 @@ async fn a_change_during_the_writes_ends_them() {
 #[tokio::test(start_paused = true)]
 async fn an_api_server_that_asks_to_wait_gets_no_further_writes() {
     let (planes, controller) = start_with_cities().await;
-    let busy = Fault::refuse(429).retry_after(Duration::from_secs(60));
+    let busy = Fault::refuse(429).retry_after(Duration::from_mins(1));
     planes.project.fail(busy.on(&[Verb::Create]));
     let reconciled = reconcile(&controller, project_key("web")).await;
     assert!(reconciled.unwrap().is_err());
