@@ -1,7 +1,7 @@
 //! The roles and their rights.
 
-use super::Verb::{Create, Delete, Get, List, Patch, Update, Watch};
-use super::{Plane, Role, Rule, Subject, Target, Verb};
+use super::role::Verb::{Create, Delete, Get, List, Patch, Update, Watch};
+use super::role::{Plane, Role, Rule, Subject, Target, Verb};
 
 const COMPUTE: &str = crate::GROUP;
 const CORE: &str = "";
