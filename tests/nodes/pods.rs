@@ -209,7 +209,7 @@ pub(crate) async fn a_pod_reaches_a_server_of_the_host(node: &Node) -> anyhow::R
     let served = Served::create(node, "host", &json!({}), "/readyz").await?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let port = listener.local_addr()?.port();
-    let server = tokio::spawn(async move {
+    let answering = tokio::spawn(async move {
         let (mut caller, _) = listener.accept().await?;
         let mut request = [0; 1024];
         let read = caller.read(&mut request).await?;
@@ -221,7 +221,7 @@ pub(crate) async fn a_pod_reaches_a_server_of_the_host(node: &Node) -> anyhow::R
     let exposed = node.expose(port).await?;
     let log = get_from_pod(&served, &format!("http://{HOST}:{port}/")).await?;
     ensure!(log.contains("200 OK hello from the host"), "{log}");
-    let request = server.await??;
+    let request = answering.await??;
     ensure!(request.starts_with("GET / HTTP"), "{request}");
     drop(exposed);
     Ok(())
