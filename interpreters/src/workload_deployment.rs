@@ -113,6 +113,10 @@ pub(crate) fn interpret_component<'a, S, T>(
 /// Sets the number of replicas to the share of one cell. The written field is the field that [`interpret_replica`]
 /// reads. If `maxReplicas` is set, the cell gets a proportional part of `maxReplicas`. The part is rounded down, so
 /// that the sum over all cells is at most `maxReplicas`. But the part is never less than the minimum.
+///
+/// A share of 0 changes nothing if instances are wanted. Karmada keeps no cell with such a share, so the share is from
+/// a binding without assigned replicas: before the first InterpretReplica, or after a take-over from an interpreter
+/// without InterpretReplica. The cell would delete all its Instances.
 pub(crate) fn revise_replica<S, T>(
     deployment: &DeploymentView<'_, S, T>,
     share: i32,
@@ -123,7 +127,7 @@ pub(crate) fn revise_replica<S, T>(
         min_replicas,
     } = deployment.spec.scale_settings;
     let mut patch = Patch::default();
-    if total == share {
+    if total == share || share <= 0 && total > 0 {
         return Ok(patch);
     }
     let minimum = if deployment.spec.replicas.is_some() {

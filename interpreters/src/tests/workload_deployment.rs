@@ -73,6 +73,13 @@ fn revise_replica_sets_the_field_that_was_read_and_divides_max_replicas() {
         revise(json!({"scaleSettings": {"minReplicas": 3}}), 1),
         json!([min(1)])
     );
+    // A binding without assigned replicas must not delete the Instances of the cell.
+    for spec in [
+        json!({"scaleSettings": {"minReplicas": 3, "maxReplicas": 4}}),
+        json!({"replicas": 2, "scaleSettings": {"minReplicas": 1}}),
+    ] {
+        assert_eq!(revise(spec, 0), json!([]));
+    }
     assert_eq!(
         revise(
             json!({"scaleSettings": {"minReplicas": 3, "maxReplicas": 10}}),

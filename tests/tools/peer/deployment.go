@@ -124,7 +124,8 @@ func componentRequirements(resources corev1.ResourceList) *workv1alpha2.Componen
 
 func (d *deployment) revise(share int32) (interpreter.Response, error) {
 	total, err := d.desired()
-	if err != nil || total == share {
+	// A share of 0 is from a binding without assigned replicas.
+	if err != nil || total == share || share <= 0 && total > 0 {
 		return interpreter.Succeeded(""), err
 	}
 	scale := d.Spec.ScaleSettings
