@@ -25,7 +25,7 @@ pub(crate) enum BindAddressError {
         "{0:?} is not an address: \"host:port\", \":port\" for all addresses, or \"0\" for off"
     )]
     Form(String),
-    #[error("the port of {0:?} must be 1-65535")]
+    #[error("the port of {0:?} must be a number from 0 to 65535; 0 means a free port")]
     Port(String),
 }
 

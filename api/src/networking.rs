@@ -1,4 +1,4 @@
-//! The used parts of `networking.datumapis.com/v1alpha`. Unknown fields are tolerated. See
+//! The parts of `networking.datumapis.com/v1alpha` that this project uses. Unknown fields are tolerated. See
 //! docs/concepts/milo.md#locations-and-networks.
 
 use std::collections::BTreeMap;

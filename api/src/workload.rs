@@ -169,7 +169,7 @@ pub struct MetricTarget {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadStatus {
-    /// Known condition: Available.
+    /// Known conditions: Available. KindsListed exists only while it is False.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// Instances that run the current template.

@@ -23,8 +23,8 @@ impl Display for Reference {
 impl FromStr for Reference {
     type Err = Error;
 
-    /// Parses `NAME:TAG`. The name must have a registry, because container engines complete a name without a registry in
-    /// different ways.
+    /// Parses `NAME:TAG`. The name must have a registry, because container engines complete a name without a registry
+    /// in different ways.
     fn from_str(text: &str) -> Result<Self, Error> {
         let invalid = || {
             Error::Invalid(format!(

@@ -1,7 +1,7 @@
 //! The files of the container image.
 //!
-//! The image has no shell and no `/tmp`: the process writes no files, and a container runtime creates the directories at
-//! which it mounts volumes.
+//! The image has no shell and no `/tmp`: the process writes no files, and a container runtime creates the directories
+//! at which it mounts volumes.
 
 use std::fs;
 use std::path::Path;

@@ -41,8 +41,8 @@ pub const TREE_FORMAT: &str = "{p}|{l}";
 /// Returns the packages that are linked into the binary.
 ///
 /// `tree` is the output of `cargo tree` with [`TREE_FORMAT`] and without indentation, for normal dependencies and
-/// without procedural macros. `lock` is the text of `Cargo.lock`, and `rustc` the version of the compiler, whose standard
-/// library is linked too. Packages without a registry belong to this repository and are left out.
+/// without procedural macros. `lock` is the text of `Cargo.lock`, and `rustc` the version of the compiler, whose
+/// standard library is linked too. Packages without a registry belong to this repository and are left out.
 ///
 /// # Errors
 /// Fails if a line has another format.
@@ -200,7 +200,8 @@ fn entry(package: &Package) -> Value {
     entry
 }
 
-/// Returns the identifier of a package. SPDX allows letters, digits, `.` and `-`, so other characters become their codes.
+/// Returns the identifier of a package. SPDX allows letters, digits, `.` and `-`, so other characters become their
+/// codes.
 fn id(package: &Package) -> String {
     let version = package.version.as_deref().unwrap_or_default();
     let name = format!("{}-{version}", package.name);

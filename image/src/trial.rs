@@ -6,15 +6,15 @@ use std::process::{Command, Output, Stdio};
 use crate::Error;
 use crate::rootfs::{BINARY, USER};
 
-/// Commands that run a program with another root directory. The first one also changes the user, so it shows whether the
-/// user of the image may read the files. The second one needs no rights, but user namespaces.
+/// Commands that run a program with another root directory. The first one also changes the user, so it shows whether
+/// the user of the image may read the files. The second one needs no rights, but user namespaces.
 const COMMANDS: [&[&str]; 2] = [
     &["chroot", "--userspec", USER],
     &["unshare", "--user", "--map-root-user", "--root"],
 ];
 
-/// Runs the binary in a directory that contains the files of an image. The directory is the root of the file system, so a
-/// library outside it cannot be found. Returns `None` if this machine allows no other root directory.
+/// Runs the binary in a directory that contains the files of an image. The directory is the root of the file system, so
+/// a library outside it cannot be found. Returns `None` if this machine allows no other root directory.
 ///
 /// # Errors
 /// Fails if the binary cannot be started. If the binary ends with an error, the output says so.

@@ -55,8 +55,8 @@ impl Leadership {
     }
 
     /// Returns the time by which a write that begins now must have ended; `None` if this process needs no lease. A
-    /// process that was paused for too long gets an error as soon as it resumes, because the clock continued during the
-    /// pause.
+    /// process that was stopped for too long gets an error as soon as it resumes. A suspended machine is an exception:
+    /// its monotonic clock stops too.
     ///
     /// # Errors
     ///
@@ -170,8 +170,8 @@ impl LeaderElector {
         Ok(())
     }
 
-    /// Tries to acquire or renew the lease. Returns whether this process holds it now. If not, another process holds it.
-    /// Returns `None` if a request failed.
+    /// Tries to acquire or renew the lease. Returns whether this process holds it now. If not, another process holds
+    /// it. Returns `None` if a request failed.
     async fn try_acquire_or_renew(&mut self) -> Option<bool> {
         let held = self.acquire_or_renew().await;
         held.inspect_err(|error| warn!(lease = %self.name, %error, "lease not acquired or renewed"))
@@ -298,14 +298,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_leader_that_sees_another_holder_stops_at_once() {
         let server = apiserver::ApiServer::new();
+        server.put(apiserver::objects::namespace("ns", "namespace-uid"));
         let leadership = Leadership::default();
         let identity = || "this".to_owned();
         let metrics = Metrics::register(&mut prometheus_client::registry::Registry::default());
-        let elector = LeaderElector::new(server.client(), "ns", "lease", identity(), &metrics);
+        let mut elector = LeaderElector::new(server.client(), "ns", "lease", identity(), &metrics);
+        assert!(elector.acquire_or_renew().await.unwrap());
         let running = tokio::spawn(elector.run(leadership.clone(), CancellationToken::new()));
-        while leadership.deadline().is_err() {
-            sleep(RETRY).await;
-        }
+        let gained = timeout(DURATION, async { leadership.gained().cancelled().await });
+        gained.await.unwrap();
         server.modify::<Lease>("ns", "lease", |lease| {
             lease["spec"]["holderIdentity"] = serde_json::json!("another");
         });

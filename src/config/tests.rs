@@ -256,7 +256,7 @@ fn an_error_is_one_line_with_the_position_and_the_field() {
         ),
         (
             "metricsServer: {bindAddress: ':70000'}",
-            "3:30: metricsServer.bindAddress: the port of \":70000\" must be 1-65535",
+            "3:30: metricsServer.bindAddress: the port of \":70000\" must be a number from 0 to 65535; 0 means a free port",
         ),
         (
             "discovery: {}\ndiscovery: {}",

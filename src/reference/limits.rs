@@ -84,7 +84,7 @@ pub(super) fn page() -> Page {
         "Webhook server",
         [
             "The manager and `compute-federation interpreter` have these flags. The defaults rarely need a change.",
-            "A request with a body of up to 32 KiB gets a 429 at once, unless it has more than 2,048 values. Any other request gets it after at most 1 s of waiting in all. If access reviews were made, the request waits for a CPU until its deadline. The 429 has `Retry-After: 1`. Karmada's \
+            "A request with a body of up to 32 KiB gets a 429 at once, unless it is larger than 8 KiB and has more than 2,048 values. Any other request gets it after at most 1 s of waiting in all. If access reviews were made, the request waits for a CPU until its deadline. The 429 has `Retry-After: 1`. Karmada's \
              client repeats the request within its deadline. If an object cannot be interpreted, the answer is not an HTTP \
              error. The answer contains the problem, and the log names the object and the field once for each problem.",
         ],
@@ -113,7 +113,7 @@ fn memory() -> Section {
         ),
         (
             "decoding: 3/4",
-            "For the decoded form of a body: 12 times the size of the body. A large body waits for this memory for up to 1 s. A body of the interpreter of up to 32 KiB and with at most 2,048 values does not count, because a thread decodes and answers it at once.",
+            "For the decoded form of a body: 12 times the size of the body. A large body waits for this memory for up to 1 s. A body of the interpreter of up to 8 KiB, or of up to 32 KiB with at most 2,048 values, does not count, because a thread decodes and answers it at once.",
         ),
     ];
     let rows = counted.map(|(part, counts)| vec![part.to_owned(), counts.to_owned()]);

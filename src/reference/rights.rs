@@ -137,7 +137,7 @@ fn denied() -> Section {
     });
     Section::named(
         "What the identities may not do",
-        ["The identities of management, of the webhook server, of the cells and of customers are separate. The federation test `rights::no_identity_may_do_more` tries each row."],
+        ["The identities of management, of the webhook server, of the cells and of customers are separate. The federation tests `rights::` try each row."],
     )
     .table(["identity", "on", "resource", "verbs", "could otherwise"], rows)
 }

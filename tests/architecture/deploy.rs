@@ -1,4 +1,5 @@
-//! Checks the manifests in `deploy` against the program and its documentation. `tests/federation/deploy.rs` applies them.
+//! Checks the manifests in `deploy` against the program and its documentation. `tests/federation/deploy.rs` applies
+//! them.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -157,7 +157,8 @@ async fn run(kubeconfig: &Path, args: &[&str], object: Option<&Value>) -> anyhow
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// The patches that consumers of the Go manager's overlays have: they name its objects, containers, variables and paths.
+/// The patches that consumers of the Go manager's overlays have: they name its objects, containers, variables and
+/// paths.
 const PATCHES: &str = "
 namespace: compute-system
 resources: ['{deploy}/overlays/management-plane']

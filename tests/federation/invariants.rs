@@ -32,12 +32,14 @@ struct NamespaceWrites {
     of_instances: usize,
     /// Writes of the statuses of Instances in cells.
     in_cells: usize,
-    /// The provider's writes of the statuses of Instances in cells. No other program causes work in a cell.
+    /// The provider's writes of the statuses of Instances in cells. Apart from our own rollout, only these writes may
+    /// cause our writes in a cell.
     of_provider: usize,
     /// Our writes of `Ready` of Instances in cells.
     of_readiness: usize,
-    /// Our creates and deletes of Instances, and our writes of the statuses of deployments in cells.
+    /// Our creates and deletes of Instances in cells.
     of_rollout: usize,
+    /// Our writes of the statuses of deployments in cells.
     of_cells: usize,
 }
 
@@ -78,8 +80,9 @@ fn written(position: &AuditPosition, space: &Space<'_>) -> anyhow::Result<Namesp
     Ok(written)
 }
 
-/// Checks the number of writes that one change causes. The writes in `fixed` are necessary. One further status write is
-/// necessary for each status that arrived.
+/// Checks the number of writes that one change causes. The writes in `fixed` are necessary. Each status of a deployment
+/// on the hub needs one status write of the project's deployment, and one of its Workload. Each status of an Instance
+/// on the hub needs one status write of the project's Instance.
 async fn writes_no_more_than(
     what: &str,
     position: &AuditPosition,
@@ -103,7 +106,7 @@ async fn writes_no_more_than(
         of_readiness <= of_provider + of_rollout,
         "{what}: {of_readiness} writes of Ready after {of_provider} writes of the provider"
     );
-    // The first status has no Instance yet.
+    // One more: the cell writes the first status before it creates an Instance.
     ensure!(
         of_cells <= of_readiness + of_provider + of_rollout + 1,
         "{what}: {of_cells} statuses of the cell's deployment"
@@ -133,8 +136,8 @@ async fn writes_no_more_than(
     let total = |writes: &WriteCounts| writes.values().sum::<usize>();
     let (count, least) = (total(&written), total(&needed));
     eprintln!("{what}: {count} writes, {least} are needed");
-    // The number of writes of each kind may exceed the necessary number by at most 5 %. So small numbers must match
-    // exactly.
+    // The number of writes of each kind may exceed the necessary number by at most 5 %. So small numbers may not
+    // be exceeded at all.
     let is_superfluous = |(key, count): &(&String, &usize)| {
         let needed = needed.get(*key).copied().unwrap_or_default();
         **count * 100 > needed * 105
@@ -166,7 +169,8 @@ pub(crate) async fn a_change_makes_only_the_necessary_writes(
         ("project create events", 2),
         ("project create instances", 1),
         ("project create workloaddeployments", 1),
-        // These writes set the finalizers and the annotation with the name of the hub namespace.
+        // These writes set the finalizers. The write to the deployment also sets the annotations that name its hub and
+        // its hub namespace.
         ("project patch workloaddeployments", 1),
         ("project patch workloads", 1),
     ];
@@ -327,7 +331,7 @@ where
             None => manager.to_owned(),
         })
     });
-    // The creator of the Workload is not one of our field managers.
+    // The test harness has created the Workload. It is no controller.
     let ours: BTreeSet<_> = ours.filter(|manager| manager != "harness").collect();
     let ours: Vec<_> = ours.into_iter().collect();
     Ok(ours.join(", "))

@@ -13,16 +13,17 @@ use serde_json::{Value, json};
 
 use crate::fixture::{DFW, Space, WITHIN, create, deployment, instance, workload};
 
-/// The containers below the spec of an Instance, as a JSON pointer.
+/// JSON pointer of the first container, from the spec of an Instance or of a template.
 const CONTAINERS: &str = "/runtime/sandbox/containers/0";
-/// The template below the spec of a Workload or a WorkloadDeployment.
+/// JSON pointer of the template's spec in a Workload or a WorkloadDeployment.
 const TEMPLATE: &str = "/spec/template/spec";
 
 fn args() -> Value {
     json!(["--verbose", "--port=80"])
 }
 
-/// Returns the JSON pointer of a property below the schema of a CRD. `path` is the path of the property in an object.
+/// Returns the JSON pointer, in a CRD, of the schema of a property. `path` is the JSON pointer of the property in an
+/// object.
 fn in_schema(path: &str) -> String {
     let mut pointer = "/spec/versions/0/schema/openAPIV3Schema".to_owned();
     for part in path.split('/').skip(1) {

@@ -1,5 +1,5 @@
-//! Tests of the rights of compute-federation. All federation tests run with the roles of `deploy/`. The tests here check
-//! what these roles do not allow. At the end of a run, [`check_requests`] checks the audit logs.
+//! Tests of the rights of compute-federation. All federation tests run with the roles of `deploy/`. The tests here
+//! check what these roles do not allow. At the end of a run, [`check_requests`] checks the audit logs.
 
 #[path = "rights/requests.rs"]
 mod requests;

@@ -21,7 +21,8 @@ pub(crate) struct Args {
     /// The directory for the results. Default: bundle in Cargo's target directory.
     #[arg(long)]
     output: Option<PathBuf>,
-    /// The name and the tag of the bundle. Default: ghcr.io/datum-cloud/compute-kustomize and the version of the project.
+    /// The name and the tag of the bundle. Default: ghcr.io/datum-cloud/compute-kustomize and the version of the
+    /// project.
     #[arg(long, value_name = "NAME:TAG")]
     tag: Option<Reference>,
     /// The image that the manifests get. Default: ghcr.io/datum-cloud/compute with the tag of the bundle.

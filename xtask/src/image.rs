@@ -119,8 +119,8 @@ fn mebibytes(bytes: usize) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// Runs the binary with nothing but the files of the image, which are unpacked into `root`. A library that is missing ends
-/// the command.
+/// Runs the binary with nothing but the files of the image, which are unpacked into `root`. A library that is missing
+/// ends the command.
 fn try_out(image: &Image, architecture: Architecture, root: &Path) -> anyhow::Result<()> {
     if Some(architecture) != Architecture::of_host() {
         tell(format!("not tried: this machine is not {architecture}"));

@@ -1,14 +1,15 @@
 //! The rules of admission that the CRD of Workload also has. They apply even if no webhook is registered.
 //!
-//! Only Workloads have these rules. A WorkloadDeployment shares the types of its template and scale settings, but a
-//! controller or Karmada writes it: it may have 0 replicas, or come from a Workload that is older than a rule.
+//! Only Workloads have these rules. A WorkloadDeployment uses the same Rust types for its template and scale settings.
+//! But a controller or Karmada writes it. It may have 0 replicas, or come from a Workload that is older than a rule.
 //!
 //! A rule is here only if the Go manager's admission has it too. Otherwise, a stored Workload could break the rule. The
-//! API server compares a list without a key only as a whole, so an update of another element of the list would be
-//! refused (docs/reference/admission.md#static-rules).
+//! API server tolerates a broken rule in an update only if the value has not changed. It compares a list without a key
+//! as a whole. So if one element breaks the rule, a change of any other element is refused
+//! (docs/reference/admission.md#static-rules).
 //!
 //! The API server limits the estimated cost of a CEL rule. The estimate multiplies the lengths of nested lists, and
-//! most lists of a Workload have no maximum length. So a CEL rule reads at most one list.
+//! most lists of a Workload have no maximum length. So a CEL rule iterates over at most one list.
 
 use std::ops::RangeInclusive;
 
@@ -175,7 +176,8 @@ fn ssh_keys() -> Value {
 }
 
 /// The rule puts the name of the boot volume into a list of one element. The name is then selected once, not once for
-/// each volume, which would exceed the cost limit. If the attachment names no volume, only the webhook reports it.
+/// each volume, which would exceed the cost limit. If the attachment names a volume
+/// that does not exist, only the webhook reports it.
 fn boot_disk() -> Value {
     let rule = "!has(self.runtime.virtualMachine) || size(self.runtime.virtualMachine.volumeAttachments) == 0 || \
                 !has(self.volumes) || [self.runtime.virtualMachine.volumeAttachments[0].name].all(boot, \

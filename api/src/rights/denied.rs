@@ -81,7 +81,7 @@ const SECRETS: &str = "Read or change the credentials of others.";
 const ESCALATE: &str = "Give rights to itself.";
 const SELF: &str = "Act as another identity.";
 
-/// What the identities may not do. A federation test tries each row.
+/// What the identities may not do. Federation tests try each row.
 pub const DENIED: &[Denied] = &[
     denied(
         Management,

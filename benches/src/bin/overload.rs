@@ -46,8 +46,8 @@ struct Args {
     bodies: Vec<PathBuf>,
 }
 
-/// Longest time for one call. It is longer than the time limits of the server for reading a request, answering it and
-/// sending the answer together.
+/// Longest time for one call. It is longer than the sum of the server's time limits for reading a request, answering it
+/// and sending the answer.
 const CALL: Duration = Duration::from_mins(1);
 
 #[derive(Clone)]

@@ -1,5 +1,5 @@
-//! Checks that the hub in use is the hub of an Instance, and that it can prove that an Instance is gone. Another hub may
-//! have old objects of the same names: they prove nothing, and nothing is written to them (I-12).
+//! Checks that the hub in use is the hub of an Instance, and that it can prove that an Instance is gone. Another hub
+//! may have old objects of the same names: they prove nothing, and nothing is written to them (I-12).
 
 use std::sync::Arc;
 

@@ -45,8 +45,8 @@ impl<K: Resource> Index<K> {
         entries.filter_map(CacheEntry::readable).collect()
     }
 
-    /// Returns the objects that have this value: first those that can be decoded, then those that cannot. Both are sorted
-    /// by namespace and name, and are of the same time.
+    /// Returns the objects that have this value: first those that can be decoded, then those that cannot. Both are
+    /// sorted by namespace and name, and are of the same time.
     pub fn partitioned(&self, value: &str) -> (Vec<Arc<K>>, Vec<Arc<InvalidObject>>) {
         let contents = self.cache.inner.read();
         let keys = contents.indexed(self.position, value);

@@ -20,8 +20,9 @@ use super::tenant::{KeyEntry, KeyState, Next, TenantState, Ticket};
 use super::timers::Timers;
 use super::write_budget::WriteBudget;
 
-/// Time after which a running reconciliation no longer counts towards [`Limits::concurrency`]. Most reconciliations end
-/// within some milliseconds. One that takes longer than a second waits for an API server.
+/// Time after which a running reconciliation counts as stalled. At most [`Limits::stalled`] stalled reconciliations are
+/// left out of [`Limits::concurrency`]. Most reconciliations end within some milliseconds. One that takes longer than a
+/// second waits for an API server.
 const STALLED: Duration = Duration::from_secs(1);
 
 /// The keys of a queue by tenant, and the tenants that may run next.
@@ -42,7 +43,7 @@ pub(super) struct Scheduler<K: Key> {
     keys: usize,
     /// Number of running reconciliations.
     running: usize,
-    /// Number of running reconciliations that do not count towards [`Limits::concurrency`].
+    /// Number of running reconciliations that have stalled.
     stalled: usize,
     counts: QueueCounts,
 }
@@ -56,7 +57,7 @@ enum Due<K: Key> {
     Probe(K::Tenant),
     /// The write budget of the tenant allows the next write.
     Unthrottle(K::Tenant),
-    /// The write budget of the tenant, which has no keys, is whole again.
+    /// The tenant has no keys, and its write budget is full again.
     Whole(K::Tenant),
     /// The reconciliation of the key has run for [`STALLED`].
     Stalled(Arc<K>),
@@ -297,8 +298,8 @@ impl<K: Key> Scheduler<K> {
         self.schedule(id);
     }
 
-    /// Stops counting a reconciliation towards [`Limits::concurrency`], so that API servers that hang do not delay the
-    /// tenants of other API servers.
+    /// Marks a reconciliation as stalled (see [`STALLED`]). So an API server that hangs does not delay the tenants of
+    /// other API servers.
     fn stall(&mut self, key: &Arc<K>) {
         if let Some(tenant) = self.tenants.get_mut(key.tenant())
             && let Some(entry) = tenant.entries.get_mut(key)
@@ -309,7 +310,7 @@ impl<K: Key> Scheduler<K> {
         }
     }
 
-    /// Forgets a tenant that has no keys and whose write budget is whole.
+    /// Forgets a tenant that has no keys and whose write budget is full.
     fn forget_idle(&mut self, id: &K::Tenant) {
         if let Some(tenant) = self.tenants.get_mut(id) {
             tenant.idle = None;
@@ -327,8 +328,8 @@ impl<K: Key> Scheduler<K> {
         }
     }
 
-    /// Moves a tenant into the line that matches its state, or into no line. Forgets a tenant without keys, as soon as
-    /// its write budget is whole.
+    /// Puts a tenant into `turns` or `probes`, depending on its state, or removes it from both. Forgets a tenant
+    /// without keys, as soon as its write budget is full.
     fn schedule(&mut self, id: &K::Tenant) {
         let Some(tenant) = self.tenants.get_mut(id) else {
             return;
@@ -383,7 +384,7 @@ impl<K: Key> Scheduler<K> {
             if let Some(timer) = tenant.idle {
                 self.timers.cancel(timer);
             }
-            // The tenant has no keys left, so the outage that these keys showed is forgotten too.
+            // The tenant has no keys left. This also forgets an outage that its former keys detected.
             self.tenants.remove(id);
         }
     }

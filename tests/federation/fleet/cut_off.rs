@@ -94,8 +94,8 @@ const CHANGED: [Changed; 5] = [
     ),
 ];
 
-/// Time limit for a reconciliation whose project does not answer. It reads the WorkloadDeployment and writes the status,
-/// and each request ends after 30 s.
+/// Time limit for a reconciliation whose project does not answer. It reads the WorkloadDeployment and writes the
+/// status, and each request ends after 30 s.
 const UNANSWERED: Duration = Duration::from_mins(2);
 
 /// I-23: a replica whose cache of a project is old becomes the leader. It writes no older spec to the hub, and makes no

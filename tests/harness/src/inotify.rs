@@ -46,7 +46,8 @@ fn check_free(limit: usize, used: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the number of instances in the processes of this user. Processes that this user may not read are not counted.
+/// Returns the number of instances in the processes of this user. Processes that this user may not read are not
+/// counted.
 fn used() -> usize {
     let user = getuid().as_raw();
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();

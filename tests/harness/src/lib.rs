@@ -51,8 +51,8 @@ pub use milo::{Milo, MiloConfig};
 pub use node::{Node, NodeConfig};
 pub use plane::Plane;
 
-/// Runs a tether, the provider or the process 1 of a node if this process was started as one of them. In this case, the function does not
-/// return.
+/// Runs a tether, the provider or the process 1 of a node if this process was started as one of them. In this case, the
+/// function does not return.
 pub fn reexec() {
     let mut args = std::env::args_os().skip(1);
     let code = match args.next().as_deref().and_then(std::ffi::OsStr::to_str) {

@@ -4,8 +4,9 @@
 //! The node has its own mount, network and process namespaces, so its paths and ports are the usual ones. The host
 //! reaches the node, its Pods and its Services by their addresses. Pods reach the host at [`HOST`].
 //!
-//! A tether ends the node when the harness ends for any reason, and then removes its cgroups, links and data. Mounts and
-//! processes end with the namespaces. If the tether is killed too, the next node of any process removes what is left.
+//! A tether ends the node when the harness ends for any reason, and then removes its cgroups, links and data. Mounts
+//! and processes end with the namespaces. If the tether is killed too, the next node of any process removes what is
+//! left.
 
 mod addons;
 mod boot;

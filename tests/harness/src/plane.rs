@@ -89,9 +89,9 @@ impl Apiserver {
 }
 
 impl Plane {
-    /// Starts an API server with RBAC, waits until it is ready, and applies the CRDs and the roles. Then starts the controller
-    /// manager without waiting for it. The CRDs come first because the garbage collector discovers new kinds only every
-    /// 30 s.
+    /// Starts an API server with RBAC, waits until it is ready, and applies the CRDs and the roles. Then starts the
+    /// controller manager without waiting for it. The CRDs come first because the garbage collector discovers new kinds
+    /// only every 30 s.
     pub(crate) async fn start(
         setup: &StartInputs<'_>,
         kind: &'static str,

@@ -60,8 +60,8 @@ fn environment(
             format!("CFLAGS_{variable}"),
             flags("-ffile-prefix-map", " "),
         ),
-        // C compilers use this time where C code asks for the time of the build, as mimalloc does. The time is constant,
-        // because Cargo does not compile C code again if the variable changes.
+        // C compilers use this time where C code asks for the time of the build, as mimalloc does. The time is
+        // constant, because Cargo does not compile C code again if the variable changes.
         ("SOURCE_DATE_EPOCH".to_owned(), "0".to_owned()),
     ];
     if Some(architecture) != Architecture::of_host() {

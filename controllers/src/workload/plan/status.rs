@@ -266,8 +266,8 @@ fn unavailability(deployment: &WorkloadDeployment) -> String {
 }
 
 /// Returns the condition of the Workload. It is True if a placement is available. Otherwise it is Unknown if one is
-/// Unknown, with the reason of that one. Otherwise it is False, with the message of the first placement. `unplaced` is a
-/// problem that belongs to no placement.
+/// Unknown, with the reason of that one. Otherwise it is False, with the message of the first placement. `unplaced` is
+/// a problem that belongs to no placement.
 fn workload_available(
     placements: &[WorkloadPlacementStatus],
     unplaced: Option<String>,

@@ -59,8 +59,8 @@ async fn each_cache_lists_once_after_one_restore() {
     }
 }
 
-/// Changes of the former history after a snapshot with `a@2`, changes of the new history, and the objects at the end. `-`
-/// marks a deletion. The new history passes the version of the watch before the cache makes its check.
+/// Changes of the former history after a snapshot with `a@2`, changes of the new history, and the objects at the end.
+/// `-` marks a deletion. The new history passes the version of the watch before the cache makes its check.
 const HISTORIES: [(&[&str], &[&str], &str); 4] = [
     // The object that changed last changes again.
     (&["b", "c"], &["d", "e", "c"], "a@2 c@5 d@3 e@4"),

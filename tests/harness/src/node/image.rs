@@ -13,8 +13,8 @@ use super::system::run;
 /// User and group of the processes, unless the Pod says otherwise.
 const USER: &str = "65532:65532";
 
-/// Writes an image as a tar file that containerd can import. The programs lie in `/bin`, next to the libraries that they
-/// need. The first program is the entry point.
+/// Writes an image as a tar file that containerd can import. The programs lie in `/bin`, next to the libraries that
+/// they need. The first program is the entry point.
 ///
 /// # Errors
 ///

@@ -12,8 +12,8 @@ use crate::tether;
 /// First command-line argument of the tether of a node.
 pub(crate) const HOLD: &str = "harness-node-tether";
 
-/// Runs a tether with the arguments `LOG SPEC PROGRAM [ARG…]`. SPEC is the file of a [`NodeSpec`]. Returns the exit code
-/// of the program.
+/// Runs a tether with the arguments `LOG SPEC PROGRAM [ARG…]`. SPEC is the file of a [`NodeSpec`]. Returns the exit
+/// code of the program.
 pub(crate) fn hold(args: impl Iterator<Item = OsString>) -> i32 {
     match try_hold(args) {
         Ok(code) => code,
