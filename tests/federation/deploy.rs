@@ -103,6 +103,8 @@ async fn is_accepted(kubeconfig: &Path, objects: &[Value]) -> anyhow::Result<()>
     let apply = [
         "apply",
         "--server-side",
+        // As Flux does. The harness has already applied some of the roles, as another field manager.
+        "--force-conflicts",
         "--validate=strict",
         "--filename=-",
         "--output=json",

@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use anyhow::ensure;
+use api::Instance;
 use harness::Federation;
 use harness::audit::{AuditPosition, Write};
+use harness::wait;
+use kube::api::ListParams;
 use tokio::time::sleep;
 
-use crate::fixture::{DFW, ORD, Space};
+use crate::fixture::{DFW, ORD, Space, WITHIN};
 
 /// Time during which no write may happen.
 const SILENCE: Duration = Duration::from_mins(1);
@@ -29,6 +33,14 @@ async fn is_silent(federation: &Federation, time: Duration) -> anyhow::Result<()
         .await?;
     let all = AuditPosition::now(federation.planes())?;
     space.until_settled("web", 5).await?;
+    // A test that changes the CRDs delays the watches of the processes. The status can arrive before the Instances.
+    let projected = || async {
+        let instances = space.in_project::<Instance>();
+        let found = instances.list(&ListParams::default()).await?.items.len();
+        ensure!(found == 5, "{found} Instances in the project");
+        Ok(())
+    };
+    wait::eventually("all Instances are in the project", WITHIN, projected).await?;
     let ours = |writes: Vec<Write>| {
         writes
             .into_iter()
@@ -68,7 +80,7 @@ async fn is_silent(federation: &Federation, time: Duration) -> anyhow::Result<()
 
 /// Waits until compute-federation has made no write for two seconds.
 pub(crate) async fn quiet(federation: &Federation) -> anyhow::Result<()> {
-    harness::wait::eventually(
+    wait::eventually(
         "two seconds without our writes",
         Duration::from_mins(1),
         || async {

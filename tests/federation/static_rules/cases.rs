@@ -36,6 +36,35 @@ pub(super) const WITHOUT_CASE: [(&str, &str); 3] = [
     ),
 ];
 
+/// Annotations with 1,001 lines of SSH keys, as JSON.
+const MANY_KEYS: &str = {
+    const BEFORE: &[u8] = br#"{"compute.datumapis.com/ssh-keys":"a"#;
+    const LINE: &[u8] = br"\na";
+    const LINES: usize = 1000;
+    const AFTER: &[u8] = br#""}"#;
+    const LENGTH: usize = BEFORE.len() + LINES * LINE.len() + AFTER.len();
+    const BYTES: [u8; LENGTH] = {
+        let mut bytes = [0; LENGTH];
+        let mut index = 0;
+        while index < LENGTH {
+            let end = LENGTH - AFTER.len();
+            bytes[index] = if index < BEFORE.len() {
+                BEFORE[index]
+            } else if index < end {
+                LINE[(index - BEFORE.len()) % LINE.len()]
+            } else {
+                AFTER[index - end]
+            };
+            index += 1;
+        }
+        bytes
+    };
+    match str::from_utf8(&BYTES) {
+        Ok(text) => text,
+        Err(_) => panic!("not UTF-8"),
+    }
+};
+
 const fn case(
     valid: fn() -> Value,
     field: &'static str,
@@ -154,6 +183,12 @@ pub(super) const CASES: &[Case] = &[
             "/template/metadata/annotations",
             r#"{"compute.datumapis.com/ssh-keys":"key"}"#,
         ),
+    ),
+    webhook(
+        machine,
+        "spec.template.annotations[compute.datumapis.com/ssh-keys]",
+        "At most 1,000 lines.",
+        ("/template/metadata/annotations", MANY_KEYS),
     ),
     webhook(
         machine,
