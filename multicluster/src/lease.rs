@@ -147,23 +147,20 @@ impl LeaderElector {
         while release.run_until_cancelled(sleep(RETRY)).await.is_some() {
             let begun = Instant::now();
             let left = RENEW_DEADLINE.saturating_sub(renewed.elapsed());
-            match timeout(left, self.try_acquire_or_renew()).await {
-                Ok(Some(true)) => {
+            let renewal = timeout(left, self.try_acquire_or_renew()).await;
+            match renewal.ok().flatten() {
+                Some(true) => {
                     renewed = begun;
                     leadership.renew(renewed);
+                    continue;
                 }
                 // Another process may write now, for example because someone deleted the lease.
-                Ok(Some(false)) => {
-                    leadership.lose();
-                    self.metrics.leader.set(0);
-                    return Err(Lost(self.name));
-                }
-                Ok(None) | Err(_) if renewed.elapsed() >= RENEW_DEADLINE => {
-                    self.metrics.leader.set(0);
-                    return Err(Lost(self.name));
-                }
-                Ok(None) | Err(_) => {}
+                Some(false) => leadership.lose(),
+                None if renewed.elapsed() < RENEW_DEADLINE => continue,
+                None => {}
             }
+            self.metrics.leader.set(0);
+            return Err(Lost(self.name));
         }
         leadership.lose();
         self.release().await;

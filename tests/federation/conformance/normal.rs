@@ -29,14 +29,18 @@ impl Normalizer {
         request
     }
 
-    /// Returns the code and the normalized body of an answer. The body of a watch is the list of its events.
+    /// Returns the code and the normalized body of an answer. The body of a watch is the list of its events without the
+    /// bookmarks. How many bookmarks a kube-apiserver sends near the end of a watch depends on its load.
     pub(super) fn answer(&mut self, saves: &'static str, code: u16, text: &str) -> Value {
         let lines: Vec<Result<Value, _>> = text.lines().map(serde_json::from_str).collect();
         let body = match lines.into_iter().collect::<Result<Vec<Value>, _>>() {
             Ok(mut values) if values.len() == 1 && values[0].get("object").is_none() => {
                 values.remove(0)
             }
-            Ok(events) => Value::Array(events),
+            Ok(mut events) => {
+                events.retain(|event| event["type"] != "BOOKMARK");
+                Value::Array(events)
+            }
             Err(_) => json!(text),
         };
         if !saves.is_empty() {
@@ -52,13 +56,11 @@ impl Normalizer {
             }
             Value::Object(fields) => {
                 let is_list = fields.contains_key("items");
-                let is_bookmark = fields.get("type") == Some(&json!("BOOKMARK"));
                 let mut normal = serde_json::Map::new();
                 for (field, value) in fields {
                     let value = match field.as_str() {
                         "metadata" if is_list => list_metadata(&value),
                         "metadata" => self.metadata(value),
-                        "object" if is_bookmark => json!({"kind": value["kind"]}),
                         "message" => json!(message(value.as_str().unwrap_or_default())),
                         "uid" => self.named("uid", &value),
                         _ => self.value(value),

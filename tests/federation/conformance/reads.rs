@@ -51,7 +51,6 @@ pub(super) fn watches() -> Vec<Step> {
         get(name, format!("{NETWORKS}?{version}{query}"))
     };
     let l1 = format!("{NETWORKS}/l1");
-    // A kube-apiserver sends a bookmark only if an object of the kind has changed during the watch.
     let bookmarks =
         "watch=true&timeoutSeconds=3&fieldSelector=metadata.name%3Df&allowWatchBookmarks=true";
     vec![

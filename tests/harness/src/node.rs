@@ -166,24 +166,9 @@ impl Node {
         &self.directory
     }
 
-    /// Returns a self-contained kubeconfig with all rights. It is valid on the host, on other nodes and in Pods.
-    pub fn kubeconfig(&self) -> PathBuf {
-        kubeconfig(&self.directory)
-    }
-
-    /// Returns the path of the API server's audit log.
-    pub fn audit_log(&self) -> PathBuf {
-        self.directory.join("logs/audit.log")
-    }
-
     /// Returns a client with all rights.
     pub fn client(&self) -> Client {
         self.client.clone()
-    }
-
-    /// Returns the address of the node.
-    pub fn address(&self) -> Ipv4Addr {
-        self.slot.address()
     }
 
     /// Returns the address of the Service of [`Node::install_dns`].
