@@ -4,12 +4,17 @@ use std::time::Duration;
 
 use anyhow::bail;
 use multicluster::Tasks;
-use tokio::time::Instant;
-use tracing::info;
+use tokio::time::{Instant, timeout};
+use tracing::{info, warn};
 
 use crate::leadership::LeaderElection;
 use crate::serving::Servers;
 use crate::signals::Signals;
+
+/// Longest wait for the running reconciliations, and then for the release of the Lease: the default of
+/// `--shutdown-delay`, for which the servers run anyway. An API server that does not answer must not delay the end of
+/// the process for longer.
+const CONTROLLERS_END: Duration = Duration::from_secs(5);
 
 /// The wired process.
 pub(super) struct RunningApp {
@@ -38,7 +43,8 @@ impl RunningApp {
     }
 
     /// Stops the controllers, releases the lease, and stops the servers. Waits until the requests in flight are
-    /// answered.
+    /// answered. If a controller waits for an API server for longer than [`CONTROLLERS_END`], the lease is not released:
+    /// it expires, after the last write has ended.
     ///
     /// # Errors
     ///
@@ -48,12 +54,26 @@ impl RunningApp {
         self.servers.draining.cancel();
         let delay_over = Instant::now() + self.shutdown_delay;
         self.controllers.stop().cancel();
-        let controllers_failure = tokio::select! {
-            failure = self.controllers.ended() => failure,
+        let ended = tokio::select! {
+            ended = timeout(CONTROLLERS_END, self.controllers.ended()) => ended,
             error = self.election.lost() => return Err(error),
             name = signals.next() => bail!("a second {name} came before the controllers had stopped"),
         };
-        self.election.release().await;
+        let controllers_failure = if let Ok(failure) = ended {
+            if timeout(CONTROLLERS_END, self.election.release())
+                .await
+                .is_err()
+            {
+                warn!("the Lease was not released in time; it expires");
+            }
+            failure
+        } else {
+            warn!(
+                "a controller still waits for an API server; the Lease is not released and expires"
+            );
+            self.election.abandon();
+            None
+        };
         let servers_failure = self.servers.end(delay_over, signals).await?;
         if let Some(failure) = controllers_failure.or(servers_failure) {
             bail!(failure);

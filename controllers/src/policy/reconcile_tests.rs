@@ -152,3 +152,18 @@ async fn another_hub_gets_and_loses_no_policy() {
     converge(&controller, hub_key, &planes.servers()).await;
     assert!(policy(&planes).is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_asks_to_wait_gets_no_further_writes() {
+    let in_project = [("web", "DFW"), ("api", "ORD"), ("db", "SYD")].map(|(name, city)| {
+        let mut deployment = recorded(name);
+        deployment["spec"]["cityCode"] = json!(city);
+        deployment
+    });
+    let (planes, controller) = start(in_project.to_vec(), vec![hub_namespace()]).await;
+    let busy = Fault::refuse(429).retry_after(Duration::from_mins(1));
+    planes.hub.fail(busy.on_writes());
+    let reconciled = reconcile(&controller, hub_key()).await;
+    assert!(reconciled.unwrap().is_err());
+    assert_eq!(take_writes(&planes.servers()).len(), 1);
+}

@@ -222,8 +222,13 @@ impl<'a> Wiring<'a> {
         });
     }
 
-    /// Returns a token that is cancelled once all caches are filled and the process may write.
-    pub(crate) fn ready_to_write(&self, may_write: CancellationToken) -> CancellationToken {
+    /// Returns a token that is cancelled once all caches are filled and the process may write. Then calls `wake_all`,
+    /// which adds the keys of all objects, because the queues have dropped all earlier keys.
+    pub(crate) fn ready_to_write(
+        &self,
+        may_write: CancellationToken,
+        wake_all: impl FnOnce() + Send + 'static,
+    ) -> CancellationToken {
         let ready = CancellationToken::new();
         let (synced, stop) = (self.synced.clone(), self.tasks.stop());
         self.tasks.spawn("start of the controllers", {
@@ -232,6 +237,7 @@ impl<'a> Wiring<'a> {
                 let both = async { tokio::join!(synced.all(), may_write.cancelled()) };
                 if stop.run_until_cancelled(both).await.is_some() {
                     ready.cancel();
+                    wake_all();
                 }
                 stop.cancelled().await;
                 Ok::<_, std::convert::Infallible>(())
