@@ -84,11 +84,13 @@ impl Controller for PolicyController {
                 let applied = self.apply(context, hub_namespace, desired).await;
                 if let Some(refusal) = applied.as_ref().err().and_then(ReconcileError::hub_refusal)
                 {
-                    refusals.insert(desired.city.clone(), refusal);
+                    let (city, all) = (&desired.city, &self.hub.policy_refusals);
+                    all.add(hub_namespace, city.clone(), refusal.clone());
+                    refusals.insert(city.clone(), refusal);
                 }
                 errors.note(applied);
             }
-            // The hub has not answered for all cities.
+            // If the hub has not answered for all cities, the former refusals stay.
             if !errors.must_wait() {
                 self.hub.policy_refusals.set(hub_namespace, refusals);
             }

@@ -162,7 +162,8 @@ impl HubReflectors {
     }
 }
 
-/// Adds the keys of all objects of the hub. The reachability of cells adds no other keys.
+/// Adds the keys of all objects of the hub. The keys of a hub namespace contain those of its WorkloadDeployments and
+/// policies; bindings and cells add no others.
 pub(super) fn wake_all(
     view: &HubView,
     customizations: &Cache<ResourceInterpreterCustomization>,
@@ -171,9 +172,6 @@ pub(super) fn wake_all(
     let hub = &view.hub;
     let wake = |source| move |change: Change<'_>| queues.wake_on_hub(source, change, view);
     hub.namespaces.replay(wake(HubSource::Namespaces));
-    hub.deployments.replay(wake(HubSource::Deployments));
-    hub.policies.replay(wake(HubSource::Policies));
-    hub.bindings.replay(wake(HubSource::Bindings));
     hub.instances.replay(wake(HubSource::Instances));
     customizations.replay(|change| wake_customization(&queues.customizations, change));
 }

@@ -116,9 +116,9 @@ struct Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         let (name, view) = (&self.view.name, self.view.as_ref());
-        // Another project of the same name may be served meanwhile.
-        if self.projects.unregister(name, &self.caches) {
-            self.queues.forget(name);
+        // Another project of the same name may be served meanwhile. Its keys must not be forgotten.
+        let forget = || self.queues.forget(name);
+        if self.projects.unregister(name, &self.caches, forget) {
             self.stale_cells.forget_project(name);
             self.held_by_hub.forget_project(name);
             self.queues

@@ -214,6 +214,11 @@ pub(super) const ADVICE: &[Advice] = &[
         "1 on more than one replica. Or 0 on all replicas for longer than the duration of the lease, 15 s.",
     ),
     advice(
+        "compute_federation_cached_objects",
+        &[("plane", ""), ("kind", "")],
+        "",
+    ),
+    advice(
         "compute_federation_undecodable_objects",
         &[("plane", ""), ("kind", "")],
         "Above 0: an object cannot be decoded and is skipped. Objects that depend on it wait. The log names the object.",
