@@ -12,7 +12,7 @@ pub(crate) mod triggers;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::reasons::workload_deployment::HUB_CONTRADICTED;
+use api::reasons::workload_deployment::{HUB_CONTRADICTED, HUB_NAMESPACE_CONTRADICTED};
 use api::workload_deployment::{AVAILABLE, CELLS_REPORTING};
 use api::{CityCode, DEFAULT_NAMESPACE, HubNamespace, WorkloadDeployment, annotations, finalizers};
 use kube::ResourceExt;
@@ -22,6 +22,7 @@ use serde_json::json;
 use crate::hub::HubCaches;
 use crate::hub::cells::CopyCells;
 use crate::hub::identity::HubIdentity;
+use crate::hub::upstream::Upstream;
 use crate::objects::{Namespace, describe, has_finalizer, is_terminating};
 use crate::policy::serves;
 use crate::projects::{ProjectCaches, SyncedProjects};
@@ -35,8 +36,8 @@ use crate::runtime::{ReconcileContext, ReconcileError};
 use copy::{compare_copy, copy_body};
 use orphans::OrphanSweeper;
 use other_hub::HeldByHub;
-use plan::status::refused;
-use plan::{DesiredNamespace, Hold, Observed, Plan, hub_namespace, plan};
+use plan::status::{contradicted, refused};
+use plan::{DesiredNamespace, Hold, Observed, Plan, hub_namespace, is_proved, plan};
 use reapply::Reapplier;
 pub(crate) use reapply::stale_cells::StaleCells;
 
@@ -90,7 +91,13 @@ impl Controller for Federator {
         }
         let namespace = project.namespaces.get("", &key.namespace)?;
         let derived = plan::derived(&deployment, namespace.as_deref())?;
-        let own = hub_namespace(&deployment, derived.as_ref())?;
+        let own = match hub_namespace(&deployment, derived.as_ref()) {
+            Err(invalid @ ReconcileError::Identity { .. }) => {
+                let reported = self.report(context, &project, &deployment, &invalid).await;
+                return Err(reported.err().unwrap_or(invalid));
+            }
+            own => own?,
+        };
         let federated = match &own {
             Some(own) => {
                 self.federate(context, &project, &key, &deployment, own, derived.as_ref())
@@ -166,6 +173,18 @@ impl Federator {
         let root_uid = self.projects.root_uid();
         let hub = self.hub.identity()?;
         let namespace = self.hub.namespaces.get("", hub_namespace.as_str())?;
+        // A customer can edit the record. Without the Namespace, only the labels of the hub namespace confirm it.
+        let upstream = Upstream {
+            project: key.project.clone(),
+            namespace: key.namespace.clone(),
+        };
+        let is_confirmed = derived.is_some() || is_proved(&upstream, namespace.as_deref());
+        if !is_confirmed && !is_terminating(deployment) {
+            return Err(ReconcileError::NotYet {
+                object: describe(deployment),
+                missing: "its Namespace on the project plane".to_owned(),
+            });
+        }
         let plan = plan(&Observed {
             project: &key.project,
             deployment,
@@ -229,6 +248,28 @@ impl Federator {
             }
             None => Ok(outcome.unwrap_or(Outcome::Settled)),
         }
+    }
+
+    /// Shows in the status why nothing is written to the hub.
+    async fn report(
+        &self,
+        context: &ReconcileContext,
+        project: &ProjectCaches,
+        deployment: &WorkloadDeployment,
+        problem: &ReconcileError,
+    ) -> Result<(), ReconcileError> {
+        let (problem, now) = (problem.to_string(), context.now());
+        let status = contradicted(deployment, HUB_NAMESPACE_CONTRADICTED, &problem, now);
+        if deployment.status.as_ref() == Some(&status) {
+            return Ok(());
+        }
+        let namespace = deployment.namespace().unwrap_or_default();
+        let upstream = Collection::new(&project.client, &namespace, Some(&project.deployments));
+        let patch = merge_patch(deployment.status.as_ref(), &status);
+        self.writer
+            .patch_status(context, &upstream, deployment, patch)
+            .await
+            .map(drop)
     }
 
     fn policy_exists(&self, hub_namespace: &HubNamespace, city: &CityCode) -> bool {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use api::instance::{PROGRAMMED, RUNNING};
 use api::workload::AVAILABLE;
 use api::{CellName, Instance, ProjectName, Workload, WorkloadDeployment, condition, labels};
-use apiserver::{ApiServer, objects};
+use apiserver::{ApiServer, Fault, Verb, objects};
 use jiff::{SignedDuration, Timestamp};
 use multicluster::projects::RegistryContext;
 use multicluster::{Metrics, ProjectRegistry, Tasks};
@@ -287,4 +287,23 @@ async fn a_process_that_may_not_write_keeps_no_keys() {
     let of_customization = |write: &String| write.starts_with("create events default/shadowing.");
     let writes = system.writes();
     assert!(writes.iter().any(of_customization), "{writes:?}");
+}
+
+/// A process may wait for the lease while its watches of the hub fail. Then what its caches say is old.
+#[tokio::test(start_paused = true)]
+async fn a_new_leader_waits_until_its_caches_of_the_hub_are_current() {
+    clock();
+    let system = System::start_without_leadership();
+    system.project.put(object(workload()));
+    sleep(Duration::from_mins(1)).await;
+    let fails = Fault::refuse(503).on(&[Verb::List, Verb::Watch]);
+    system.hub.fail(fails.of::<WorkloadDeployment>());
+    system.hub.interrupt();
+    sleep(Duration::from_mins(1)).await;
+    system.may_write.cancel();
+    sleep(Duration::from_mins(10)).await;
+    assert_eq!(system.writes(), [""; 0]);
+    system.hub.heal();
+    system.propagate().await;
+    system.scale(0, 2).await;
 }
