@@ -7,12 +7,13 @@ mod plan;
 mod reapply;
 #[cfg(test)]
 mod reconcile_tests;
+mod record;
 pub(crate) mod triggers;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::reasons::workload_deployment::{HUB_CONTRADICTED, HUB_NAMESPACE_CONTRADICTED};
+use api::reasons::workload_deployment::HUB_CONTRADICTED;
 use api::workload_deployment::{AVAILABLE, CELLS_REPORTING};
 use api::{CityCode, DEFAULT_NAMESPACE, HubNamespace, WorkloadDeployment, annotations, finalizers};
 use kube::ResourceExt;
@@ -36,7 +37,7 @@ use crate::runtime::{ReconcileContext, ReconcileError};
 use copy::{compare_copy, copy_body};
 use orphans::OrphanSweeper;
 use other_hub::HeldByHub;
-use plan::status::{contradicted, refused};
+use plan::status::refused;
 use plan::{DesiredNamespace, Hold, Observed, Plan, hub_namespace, is_proved, plan};
 use reapply::Reapplier;
 pub(crate) use reapply::stale_cells::StaleCells;
@@ -93,7 +94,9 @@ impl Controller for Federator {
         let derived = plan::derived(&deployment, namespace.as_deref())?;
         let own = match hub_namespace(&deployment, derived.as_ref()) {
             Err(invalid @ ReconcileError::Identity { .. }) => {
-                let reported = self.report(context, &project, &deployment, &invalid).await;
+                let reported = self
+                    .report_invalid_record(context, &project, &deployment, &invalid)
+                    .await;
                 return Err(reported.err().unwrap_or(invalid));
             }
             own => own?,
@@ -136,10 +139,7 @@ impl Federator {
         hub_namespace: &HubNamespace,
         derived: Option<&HubNamespace>,
     ) -> Result<Outcome, ReconcileError> {
-        let mut copy = self
-            .hub
-            .deployments
-            .get(hub_namespace.as_str(), &key.name)?;
+        let mut copy = self.copy_of(deployment, hub_namespace)?;
         if let Some(copy) = &mut copy
             && self
                 .writer
@@ -250,28 +250,6 @@ impl Federator {
         }
     }
 
-    /// Shows in the status why nothing is written to the hub.
-    async fn report(
-        &self,
-        context: &ReconcileContext,
-        project: &ProjectCaches,
-        deployment: &WorkloadDeployment,
-        problem: &ReconcileError,
-    ) -> Result<(), ReconcileError> {
-        let (problem, now) = (problem.to_string(), context.now());
-        let status = contradicted(deployment, HUB_NAMESPACE_CONTRADICTED, &problem, now);
-        if deployment.status.as_ref() == Some(&status) {
-            return Ok(());
-        }
-        let namespace = deployment.namespace().unwrap_or_default();
-        let upstream = Collection::new(&project.client, &namespace, Some(&project.deployments));
-        let patch = merge_patch(deployment.status.as_ref(), &status);
-        self.writer
-            .patch_status(context, &upstream, deployment, patch)
-            .await
-            .map(drop)
-    }
-
     fn policy_exists(&self, hub_namespace: &HubNamespace, city: &CityCode) -> bool {
         let policies = self.hub.policies.readable(hub_namespace.as_str());
         policies.iter().any(|policy| serves(policy, city))
@@ -340,7 +318,7 @@ impl Federator {
             errors.note(ensured);
         }
         if let (true, Some(copy)) = (plan.delete_copy && may_change_copy, copy) {
-            errors.note(self.writer.delete(context, &downstream, copy).await);
+            errors.note(self.delete_copy(context, &downstream, copy).await);
         }
         let status = match &refusal {
             Some(refusal) => {

@@ -1,5 +1,6 @@
 //! Tests of the federator, with in-memory API servers.
 
+use api::reasons::workload_deployment::HUB_NAMESPACE_CONTRADICTED;
 use apiserver::{ApiServer, Fault, Verb, objects};
 use serde_json::Value;
 
@@ -269,4 +270,19 @@ async fn a_record_is_not_used_while_the_namespace_is_unknown() {
         assert_eq!(is_held, !is_used, "{reconciled:?}");
         assert_eq!(take_writes(&planes.servers()).is_empty(), !is_used);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_undecodable_copy_does_not_block_the_end_of_its_deployment() {
+    let mut undecodable = copy(NAME);
+    undecodable["spec"]["template"] = json!(7);
+    let deployment = terminating_json(recorded(NAME));
+    let (planes, federator) = start(deployment, vec![hub_namespace(), policy(), undecodable]).await;
+    let writes = converge(&federator, || project_key(NAME), &planes.servers()).await;
+    let expected = [
+        "delete workloaddeployments ns-1/web-us-dfw",
+        "patch workloaddeployments default/web-us-dfw",
+    ];
+    assert_eq!(writes, expected);
+    assert!(in_project(&planes).is_none());
 }
