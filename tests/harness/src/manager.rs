@@ -270,6 +270,11 @@ impl Manager {
         self.args.push(flag(name, path));
     }
 
+    /// Returns the port of the metrics.
+    pub fn metrics_port(&self) -> u16 {
+        self.ports.metrics
+    }
+
     /// Returns the port of the webhook server.
     pub fn webhook_port(&self) -> u16 {
         self.ports.webhook
