@@ -97,6 +97,7 @@ fn exposed() -> anyhow::Result<BTreeMap<String, Metric>> {
     certs::Metrics::register(registry.sub_registry_with_prefix("webhooks")).record_examples();
     let state = CertificateState {
         not_after: Some(Timestamp::UNIX_EPOCH),
+        not_before: Some(Timestamp::UNIX_EPOCH),
         reloaded: Some(Timestamp::UNIX_EPOCH),
         problem: Some(Problem {
             reason: "example",
