@@ -8,13 +8,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use harness::process::{ChildProcess, Program};
-use harness::prometheus::{Prometheus, PrometheusPrograms, groups, write_rules};
+use harness::prometheus::{Monitor, Prometheus, PrometheusPrograms, groups, write_rules};
 use harness::rights::{PlaneUser, allow_leader_election};
 use harness::{Federation, checkout, wait};
-use jiff::Timestamp;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::Api;
-use multicluster::clock;
 use serde_json::{Value, json};
 
 use crate::fixture::{self, DFW, ORD, Space, WITHIN, create};
@@ -24,8 +22,6 @@ use crate::own_cluster::token;
 const NAMESPACE: &str = "compute-system";
 /// The scrapes that must fail, and the status of the answer.
 const REFUSED: [(&str, &str); 2] = [("anonymous", "401"), ("stranger", "403")];
-/// Number of scrapes that a rate needs, with some to spare.
-const SCRAPES: u64 = 5;
 /// The metrics of dashboards and alerts that a healthy federation does not have, because they exist only during the
 /// trouble that they describe.
 const ONLY_IN_TROUBLE: [&str; 2] = [
@@ -78,8 +74,9 @@ async fn is_scraped(federation: &Federation) -> anyhow::Result<()> {
         .await?;
     space.until_settled("web", 2).await?;
 
-    until_scraped(&prometheus).await?;
-    rules_are_silent(&prometheus).await?;
+    prometheus.until_scraped(7, WITHIN, is_as_expected).await?;
+    until_standby_has_keys(&prometheus).await?;
+    prometheus.until_silent(WITHIN).await?;
     every_metric_exists(&prometheus).await?;
     prometheus.stop().await;
     standby.process.kill().await;
@@ -153,63 +150,34 @@ async fn serve_metrics_over_tls(federation: &Federation, election: &[&str]) -> a
 
 /// Returns the configuration of Prometheus, which the operator would make from the ServiceMonitor.
 async fn config(federation: &Federation, directory: &Path, standby: u16) -> anyhow::Result<Value> {
-    let manifest = |name: &str| -> anyhow::Result<Value> {
-        let file = format!("deploy/components/prometheus/{name}.yaml");
-        let text = fs::read_to_string(checkout::root().join(&file))?;
-        let objects: Vec<Value> = serde_saphyr::from_multiple(&text).context(file)?;
-        objects.into_iter().next().context("no object")
-    };
-    let (monitor, service) = (manifest("service_monitor")?, manifest("service")?);
-    let endpoint = &monitor["spec"]["endpoints"][0];
-    let selected = monitor["spec"]["selector"]["matchLabels"].as_object();
-    for (label, value) in selected.context("no selector")? {
-        ensure!(service["metadata"]["labels"][label] == *value, "{label}");
-    }
-    let ports = service["spec"]["ports"].as_array().context("no ports")?;
-    ensure!(ports.iter().any(|port| port["name"] == endpoint["port"]));
-    ensure!(endpoint["bearerTokenFile"].is_string(), "no token");
-
-    // The operator sets the label `job` to the name of the Service.
-    let job = service["metadata"]["name"].clone();
+    let monitor = Monitor::read()?;
+    let targets = |port: u16, labels: Value| json!([{"targets": [format!("127.0.0.1:{port}")], "labels": labels}]);
+    let ours = |namespace: &str| json!({"job": monitor.service, "namespace": namespace});
     let management = federation.management()?.lock().await.metrics_port();
-    let scrape = |name: &str, port: u16, labels: Value| {
-        json!({
-            "job_name": name,
-            "metrics_path": endpoint["path"],
-            "static_configs": [{"targets": [format!("127.0.0.1:{port}")], "labels": labels}],
-        })
-    };
-    let secure = |name: &str, account: Option<&str>, labels: Value| {
-        let mut scrape = scrape(name, management, labels);
-        scrape["scheme"] = endpoint["scheme"].clone();
-        scrape["tls_config"] =
-            json!({"insecure_skip_verify": endpoint["tlsConfig"]["insecureSkipVerify"]});
-        if let Some(account) = account {
-            scrape["authorization"] = json!({"credentials_file": directory.join(account)});
-        }
-        scrape
+    let secure = |name: &str, account: Option<&str>, labels: Value| -> anyhow::Result<Value> {
+        let token = account.map(|account| directory.join(account));
+        let mut scrape = monitor.scrape(name, token.as_deref())?;
+        scrape["static_configs"] = targets(management, labels);
+        Ok(scrape)
     };
     let mut scrapes = vec![
-        secure(
-            "management",
-            Some("scraper"),
-            json!({"job": job, "namespace": NAMESPACE}),
-        ),
-        secure("anonymous", None, json!({})),
-        secure("stranger", Some("stranger"), json!({})),
+        secure("management", Some("scraper"), ours(NAMESPACE))?,
+        secure("anonymous", None, json!({}))?,
+        secure("stranger", Some("stranger"), json!({}))?,
     ];
     // A consumer who gives the metrics server a certificate can let Prometheus verify it.
-    let mut verified = secure("verified", Some("scraper"), json!({}));
+    let mut verified = secure("verified", Some("scraper"), json!({}))?;
     let certificates = federation.webhook_certificate().lock().await;
     verified["tls_config"] = json!({"ca_file": certificates.directory().join("ca.crt")});
     scrapes.push(verified);
-    let labels = json!({"job": job, "namespace": NAMESPACE});
-    scrapes.push(scrape("standby", standby, labels));
+    let mut plain = vec![("standby", standby, NAMESPACE)];
     for cell in [DFW, ORD] {
         let port = federation.cell_manager(cell)?.lock().await.metrics_port();
-        let labels = json!({"job": job, "namespace": cell});
-        scrapes.push(scrape(cell, port, labels));
+        plain.push((cell, port, cell));
     }
+    scrapes.extend(plain.into_iter().map(|(name, port, namespace)| {
+        json!({"job_name": name, "static_configs": targets(port, ours(namespace))})
+    }));
     Ok(json!({
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": [write_rules(directory)?],
@@ -217,69 +185,27 @@ async fn config(federation: &Federation, directory: &Path, standby: u16) -> anyh
     }))
 }
 
-/// Waits until each target has been scraped several times, or is refused as expected.
-async fn until_scraped(prometheus: &Prometheus) -> anyhow::Result<()> {
-    wait::eventually("scraped", WITHIN, || async {
-        let answer = prometheus
-            .api("query?query=count_over_time(up[5m])")
-            .await?;
-        let counts = answer["result"].as_array().context("no result")?;
-        ensure!(counts.len() == 7, "{answer}");
-        for series in counts {
-            let count = series["value"][1].as_str().context("no value")?;
-            ensure!(count.parse::<u64>()? >= SCRAPES, "{series}");
-        }
-        let answer = prometheus.api("targets?state=active").await?;
-        for target in answer["activeTargets"].as_array().context("no targets")? {
-            let error = target["lastError"].as_str().context("no lastError")?;
-            let refused = REFUSED.iter().find(|(job, _)| target["scrapePool"] == *job);
-            match refused {
-                Some((_, status)) => ensure!(error.contains(status), "{target}"),
-                None => ensure!(target["health"] == "up", "{target}"),
-            }
-        }
-        // Alerts must not count the keys that a standby collects.
+/// Returns an error if the target is not scraped, or not refused as expected.
+fn is_as_expected(target: &Value) -> anyhow::Result<()> {
+    let error = target["lastError"].as_str().context("no lastError")?;
+    let refused = REFUSED.iter().find(|(job, _)| target["scrapePool"] == *job);
+    match refused {
+        Some((_, status)) => ensure!(error.contains(status), "{target}"),
+        None => ensure!(target["health"] == "up", "{target}"),
+    }
+    Ok(())
+}
+
+/// Waits until keys wait in the standby. Alerts must not count these keys.
+async fn until_standby_has_keys(prometheus: &Prometheus) -> anyhow::Result<()> {
+    wait::eventually("keys in the standby", WITHIN, || async {
         let answer = prometheus.api(KEYS_OF_STANDBYS).await?;
         let keys = answer["result"][0]["value"][1]
             .as_str()
             .context("no value")?;
-        ensure!(keys.parse::<u64>()? > 0, "the standby has no keys");
+        ensure!(keys.parse::<u64>()? > 0, "none");
         Ok(())
     })
-    .await
-}
-
-/// Waits until each rule has been evaluated with the metrics. No rule has an error, and no alert is active.
-async fn rules_are_silent(prometheus: &Prometheus) -> anyhow::Result<()> {
-    let begin = clock::now();
-    wait::eventually(
-        "every rule is evaluated without an alert",
-        WITHIN,
-        || async {
-            let answer = prometheus.api("rules").await?;
-            let loaded = answer["groups"].as_array().context("no groups")?;
-            ensure!(loaded.len() == groups()?.as_array().context("no groups")?.len());
-            for rule in loaded
-                .iter()
-                .filter_map(|group| group["rules"].as_array())
-                .flatten()
-            {
-                let evaluated = rule["lastEvaluation"].as_str().context("no time")?;
-                ensure!(
-                    evaluated.parse::<Timestamp>()? > begin,
-                    "not evaluated: {rule}"
-                );
-                ensure!(rule["health"] == "ok", "{rule}");
-                ensure!(
-                    rule["lastError"].as_str().unwrap_or_default().is_empty(),
-                    "{rule}"
-                );
-                let is_silent = rule["type"] == "recording" || rule["state"] == "inactive";
-                ensure!(is_silent, "{rule}");
-            }
-            Ok(())
-        },
-    )
     .await
 }
 

@@ -4,14 +4,17 @@ use std::collections::hash_map::DefaultHasher;
 use std::fs;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use serde_json::{Value, json};
+use jiff::Timestamp;
+use multicluster::clock;
+use serde_json::{Map, Value, json};
 
-use crate::checkout;
 use crate::go::{BuildCache, Module};
 use crate::manager::get;
 use crate::process::{ChildProcess, Program};
+use crate::{checkout, wait};
 
 const MODULE: &str = "prometheus";
 /// The programs and their packages.
@@ -26,6 +29,10 @@ const PROGRAMS: [(&str, &str); 2] = [
 const TAGS: &str = "-tags=remove_all_sd,enable_kubernetes_sd";
 /// The PrometheusRule, from the top of the checkout.
 pub const RULES: &str = "deploy/components/alerts-prometheus/prometheus_rule.yaml";
+/// The component with the ServiceMonitor.
+const COMPONENT: &str = "deploy/components/prometheus";
+/// Number of scrapes that a rate needs, with some to spare.
+const SCRAPES: u64 = 5;
 /// Name of the file that [`write_rules`] writes.
 pub const RULE_FILE: &str = "rules.yaml";
 
@@ -94,6 +101,86 @@ pub fn write_rules(directory: &Path) -> anyhow::Result<PathBuf> {
     Ok(file)
 }
 
+/// The endpoint of the ServiceMonitor, and the Service that it selects.
+#[derive(Clone, Debug)]
+pub struct Monitor {
+    /// The endpoint.
+    pub endpoint: Value,
+    /// The labels that the ServiceMonitor selects.
+    pub selector: Map<String, Value>,
+    /// Name of the Service. The operator makes it the label `job`.
+    pub service: String,
+}
+
+impl Monitor {
+    /// Reads the component `prometheus` of `deploy`.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be read, or the ServiceMonitor does not select the Service and its port.
+    pub fn read() -> anyhow::Result<Self> {
+        let manifest = |name: &str| -> anyhow::Result<Value> {
+            let file = format!("{COMPONENT}/{name}.yaml");
+            let text = fs::read_to_string(checkout::root().join(&file)).context(file.clone())?;
+            let objects: Vec<Value> = serde_saphyr::from_multiple(&text).context(file)?;
+            objects.into_iter().next().context("no object")
+        };
+        let (monitor, service) = (manifest("service_monitor")?, manifest("service")?);
+        let at = |object: &Value, pointer: &str| {
+            let field = object.pointer(pointer).cloned();
+            field.with_context(|| format!("no {pointer} in {object}"))
+        };
+        let endpoint = at(&monitor, "/spec/endpoints/0")?;
+        let selector = at(&monitor, "/spec/selector/matchLabels")?;
+        let selector = selector.as_object().context("no labels")?.clone();
+        let labels = at(&service, "/metadata/labels")?;
+        for (label, value) in &selector {
+            ensure!(labels.get(label) == Some(value), "{label} of the Service");
+        }
+        let port = at(&endpoint, "/port")?;
+        let ports = at(&service, "/spec/ports")?;
+        let mut ports = ports.as_array().into_iter().flatten();
+        ensure!(ports.any(|it| it.get("name") == Some(&port)), "port {port}");
+        at(&endpoint, "/bearerTokenFile")?;
+        let name = at(&service, "/metadata/name")?;
+        Ok(Self {
+            endpoint,
+            selector,
+            service: name.as_str().context("no name")?.to_owned(),
+        })
+    }
+
+    /// Returns the scrape configuration that the operator makes from the endpoint, without the targets. `token` is the
+    /// file with the token of Prometheus; `None` sends no token.
+    ///
+    /// # Errors
+    ///
+    /// When the endpoint lacks a field.
+    pub fn scrape(&self, name: &str, token: Option<&Path>) -> anyhow::Result<Value> {
+        let field = |pointer: &str| {
+            let field = self.endpoint.pointer(pointer).cloned();
+            field.with_context(|| format!("no {pointer} in the endpoint"))
+        };
+        let mut scrape = json!({
+            "job_name": name,
+            "metrics_path": field("/path")?,
+            "scheme": field("/scheme")?,
+            "tls_config": {"insecure_skip_verify": field("/tlsConfig/insecureSkipVerify")?},
+        });
+        if let (Some(token), Some(scrape)) = (token, scrape.as_object_mut()) {
+            let authorization = json!({"credentials_file": token});
+            scrape.insert("authorization".to_owned(), authorization);
+        }
+        Ok(scrape)
+    }
+}
+
+/// Returns a list in an answer.
+fn list<'v>(value: &'v Value, field: &str) -> anyhow::Result<&'v Vec<Value>> {
+    let list = value.get(field).and_then(Value::as_array);
+    list.with_context(|| format!("no {field} in {value}"))
+}
+
 /// A running Prometheus.
 pub struct Prometheus {
     process: ChildProcess,
@@ -144,6 +231,71 @@ impl Prometheus {
         let mut answer: Value = serde_json::from_str(&body).with_context(|| body.clone())?;
         let data = answer.get_mut("data").map(Value::take);
         data.with_context(|| format!("{path}: no data in {body}"))
+    }
+
+    /// Waits until each target has been scraped several times. Calls `check` with the state of each target.
+    ///
+    /// # Errors
+    ///
+    /// When the time is over. The error is the last one of `check`.
+    pub async fn until_scraped(
+        &self,
+        targets: usize,
+        within: Duration,
+        check: impl Fn(&Value) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let check = &check;
+        wait::eventually("scraped", within, || async move {
+            let answer = self.api("query?query=count_over_time(up[5m])").await?;
+            let counts = list(&answer, "result")?;
+            ensure!(counts.len() == targets, "{answer}");
+            for series in counts {
+                let count = series.pointer("/value/1").and_then(Value::as_str);
+                ensure!(
+                    count.context("no value")?.parse::<u64>()? >= SCRAPES,
+                    "{series}"
+                );
+            }
+            let answer = self.api("targets?state=active").await?;
+            list(&answer, "activeTargets")?.iter().try_for_each(check)
+        })
+        .await
+    }
+
+    /// Waits until each rule has been evaluated after this call without an error, and no alert is active or pending.
+    ///
+    /// # Errors
+    ///
+    /// When the time is over. The error contains the rule.
+    pub async fn until_silent(&self, within: Duration) -> anyhow::Result<()> {
+        let begin = clock::now();
+        wait::eventually(
+            "every rule is evaluated without an alert",
+            within,
+            || async {
+                let answer = self.api("rules").await?;
+                let loaded = list(&answer, "groups")?;
+                let expected = groups()?.as_array().map(Vec::len);
+                ensure!(Some(loaded.len()) == expected, "{answer}");
+                for group in loaded {
+                    for rule in list(group, "rules")? {
+                        let text = |field: &str| rule.get(field).and_then(Value::as_str);
+                        let evaluated = text("lastEvaluation").context("no time")?;
+                        ensure!(
+                            evaluated.parse::<Timestamp>()? > begin,
+                            "not evaluated: {rule}"
+                        );
+                        ensure!(text("health") == Some("ok"), "{rule}");
+                        ensure!(text("lastError").is_none_or(str::is_empty), "{rule}");
+                        let is_silent =
+                            text("type") == Some("recording") || text("state") == Some("inactive");
+                        ensure!(is_silent, "{rule}");
+                    }
+                }
+                Ok(())
+            },
+        )
+        .await
     }
 
     /// Ends Prometheus.
