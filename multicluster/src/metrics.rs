@@ -154,6 +154,10 @@ impl Metrics {
             "ResourceInterpreterCustomizations that Karmada uses for our kinds instead of the webhook",
             metrics.shadowing_customizations.clone(),
         );
+        // An alert sees the first lost event only if the counter was 0 before.
+        for outcome in ["published", "failed", "dropped"] {
+            drop(metrics.events.get_or_create(&EventLabels { outcome }));
+        }
         registry.register(
             "events",
             "Kubernetes Events about transitions of conditions, by outcome (published, failed, dropped)",
