@@ -7,6 +7,8 @@
 //! [`Milo`] is separate. It starts only the API servers of the projects and the root, with a front and an authorizer
 //! inside this process.
 //!
+//! [`Hub`] is a hub alone. Its cells are elsewhere.
+//!
 //! [`Node`] is a cluster with a real node, on which Pods run. It needs root.
 //!
 //! A program that uses this crate must call [`reexec`] at the start of `main`. Tethers, providers and the first process
@@ -20,6 +22,7 @@ pub mod federation;
 mod files;
 mod forward;
 mod go;
+pub mod hub;
 mod inotify;
 mod karmada;
 pub mod kustomize;
@@ -47,6 +50,7 @@ pub mod webhook_certificate;
 
 pub use crash::Crashing;
 pub use federation::{CellConfig, Config, Federation};
+pub use hub::{Hub, HubConfig};
 pub use milo::{Milo, MiloConfig};
 pub use node::{Node, NodeConfig};
 pub use plane::Plane;

@@ -7,15 +7,13 @@ use super::{cgroups, debian};
 use crate::inotify;
 
 /// Programs of the system that a node needs, and the Debian packages that contain them.
-const PROGRAMS: [(&str, &str); 10] = [
+const PROGRAMS: [(&str, &str); 8] = [
     ("cc", "gcc"),
     ("ip", "iproute2"),
     ("ldd", "libc-bin"),
     ("mount", "mount"),
     ("nsenter", "util-linux"),
     ("pkg-config", "pkg-config"),
-    ("sha256sum", "coreutils"),
-    ("tar", "tar"),
     ("umount", "mount"),
     ("unshare", "util-linux"),
 ];
