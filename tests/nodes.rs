@@ -3,7 +3,7 @@
 //! A node needs root and cgroups. On a machine that cannot run nodes, every test is ignored, and the reason is printed.
 //!
 //! Tests of Pods share one node. It starts when the first of them runs, and ends with the test run, also if the run is
-//! killed or panics. Tests of the life of a node start their own.
+//! killed or panics. Tests of the life of a node start their own. Tests of compute-federation's Pods share a platform.
 
 #![allow(
     clippy::expect_used,
@@ -15,6 +15,8 @@
 
 #[path = "nodes/client.rs"]
 mod client;
+#[path = "nodes/deployed.rs"]
+mod deployed;
 #[path = "nodes/fixture.rs"]
 mod fixture;
 #[path = "nodes/lifetime.rs"]
@@ -26,12 +28,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
+use deployed::Platform;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use harness::{Node, node};
 use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::{Handle, Runtime};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, RwLock};
 
 /// Number of concurrent tests.
 const THREADS: usize = 3;
@@ -43,24 +46,54 @@ enum Test {
     Shared(for<'n> fn(&'n Node) -> BoxFuture<'n, anyhow::Result<()>>),
     /// Starts its own nodes.
     Apart(fn() -> BoxFuture<'static, anyhow::Result<()>>),
+    /// Runs on the shared platform, while no other test runs.
+    Deployed(for<'p> fn(&'p Platform) -> BoxFuture<'p, anyhow::Result<()>>),
 }
 
-/// The shared node.
+/// What tests share.
 #[derive(Default)]
-struct Shared(OnceCell<anyhow::Result<Node>>);
+struct Shared {
+    node: OnceCell<anyhow::Result<Node>>,
+    platform: OnceCell<anyhow::Result<Platform>>,
+    /// A test on the platform holds the lock for writing. It measures times, and other tests would load the machine.
+    quiet: RwLock<()>,
+}
 
 impl Shared {
     async fn run(&self, test: Test) -> anyhow::Result<()> {
-        let run = match test {
-            Test::Apart(run) => return run().await,
-            Test::Shared(run) => run,
-        };
-        let node = self.0.get_or_init(|| fixture::start_with_addons("shared"));
-        let node = node.await.as_ref();
-        let node = node.map_err(|error| anyhow::anyhow!("{error:#}"))?;
-        tokio::select! {
-            result = run(node) => result.with_context(|| format!("in {}", node.directory().display())),
-            death = node.death() => Err(death),
+        match test {
+            Test::Apart(run) => {
+                let _shared = self.quiet.read().await;
+                run().await
+            }
+            Test::Shared(run) => {
+                let _shared = self.quiet.read().await;
+                let node = self.node.get_or_init(|| fixture::start_with_addons("shared"));
+                let node = node.await.as_ref();
+                let node = node.map_err(|error| anyhow::anyhow!("{error:#}"))?;
+                tokio::select! {
+                    result = run(node) => result.with_context(|| format!("in {}", node.directory().display())),
+                    death = node.death() => Err(death),
+                }
+            }
+            Test::Deployed(run) => {
+                let _alone = self.quiet.write().await;
+                let platform = self.platform.get_or_init(Platform::start).await.as_ref();
+                let platform = platform.map_err(|error| anyhow::anyhow!("{error:#}"))?;
+                tokio::select! {
+                    result = run(platform) => result,
+                    death = platform.death() => Err(death),
+                }
+            }
+        }
+    }
+
+    async fn stop(self) {
+        if let Some(Ok(node)) = self.node.into_inner() {
+            node.stop().await;
+        }
+        if let Some(Ok(platform)) = self.platform.into_inner() {
+            platform.stop().await;
         }
     }
 }
@@ -70,6 +103,7 @@ macro_rules! tests {
         vec![$((concat!(stringify!($module), "::", stringify!($name)), tests!(@$kind $module::$name))),*]
     };
     (@Apart $module:ident::$name:ident) => { Test::Apart(|| $module::$name().boxed()) };
+    (@Deployed $module:ident::$name:ident) => { Test::Deployed(|platform| $module::$name(platform).boxed()) };
     (@Shared $module:ident::$name:ident) => { Test::Shared(|node| $module::$name(node).boxed()) };
 }
 
@@ -85,6 +119,10 @@ fn all() -> Vec<(&'static str, Test)> {
         Apart lifetime::nothing_is_left_when_the_harness_is_killed;
         Apart lifetime::the_next_node_removes_what_a_killed_tether_left;
         Apart lifetime::the_error_for_a_dead_kubelet_shows_its_log;
+        Deployed deployed::a_workload_goes_all_the_way_and_back;
+        Deployed deployed::containers_run_as_the_manifest_says;
+        Deployed deployed::no_call_fails_during_planned_changes;
+        Deployed deployed::a_killed_leader_costs_only_the_calls_in_flight;
     ]
 }
 
@@ -114,8 +152,8 @@ fn main() -> ExitCode {
         }
     });
     let conclusion = libtest_mimic::run(&args, trials);
-    if let Some(Ok(node)) = Arc::into_inner(shared).and_then(|shared| shared.0.into_inner()) {
-        runtime.block_on(node.stop());
+    if let Some(shared) = Arc::into_inner(shared) {
+        runtime.block_on(shared.stop());
     }
     conclusion.exit_code()
 }
