@@ -3,7 +3,7 @@
 //! A node needs root and cgroups. On a machine that cannot run nodes, every test is ignored, and the reason is printed.
 //!
 //! Tests of Pods share one node. It starts when the first of them runs, and ends with the test run, also if the run is
-//! killed or panics. Tests of the life of a node start their own. Tests of compute-federation's Pods share a platform.
+//! killed or panics. Tests of the life of a node start their own. Tests of compute-federation's Pods share an installation.
 
 #![allow(
     clippy::expect_used,
@@ -28,10 +28,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use deployed::Platform;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use harness::{Node, node};
+use harness::{Installation, Node, node};
 use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{OnceCell, RwLock};
@@ -46,16 +45,16 @@ enum Test {
     Shared(for<'n> fn(&'n Node) -> BoxFuture<'n, anyhow::Result<()>>),
     /// Starts its own nodes.
     Apart(fn() -> BoxFuture<'static, anyhow::Result<()>>),
-    /// Runs on the shared platform, while no other test runs.
-    Deployed(for<'p> fn(&'p Platform) -> BoxFuture<'p, anyhow::Result<()>>),
+    /// Runs on the shared installation, while no other test runs.
+    Deployed(for<'i> fn(&'i Installation) -> BoxFuture<'i, anyhow::Result<()>>),
 }
 
 /// What tests share.
 #[derive(Default)]
 struct Shared {
     node: OnceCell<anyhow::Result<Node>>,
-    platform: OnceCell<anyhow::Result<Platform>>,
-    /// A test on the platform holds the lock for writing. It measures times, and other tests would load the machine.
+    installation: OnceCell<anyhow::Result<Installation>>,
+    /// A test on the installation holds the lock for writing. It measures times, and other tests would load the machine.
     quiet: RwLock<()>,
 }
 
@@ -68,7 +67,9 @@ impl Shared {
             }
             Test::Shared(run) => {
                 let _shared = self.quiet.read().await;
-                let node = self.node.get_or_init(|| fixture::start_with_addons("shared"));
+                let node = self
+                    .node
+                    .get_or_init(|| fixture::start_with_addons("shared"));
                 let node = node.await.as_ref();
                 let node = node.map_err(|error| anyhow::anyhow!("{error:#}"))?;
                 tokio::select! {
@@ -78,11 +79,15 @@ impl Shared {
             }
             Test::Deployed(run) => {
                 let _alone = self.quiet.write().await;
-                let platform = self.platform.get_or_init(Platform::start).await.as_ref();
-                let platform = platform.map_err(|error| anyhow::anyhow!("{error:#}"))?;
+                let installation = self
+                    .installation
+                    .get_or_init(deployed::install)
+                    .await
+                    .as_ref();
+                let installation = installation.map_err(|error| anyhow::anyhow!("{error:#}"))?;
                 tokio::select! {
-                    result = run(platform) => result,
-                    death = platform.death() => Err(death),
+                    result = run(installation) => result,
+                    death = installation.death() => Err(death),
                 }
             }
         }
@@ -92,8 +97,8 @@ impl Shared {
         if let Some(Ok(node)) = self.node.into_inner() {
             node.stop().await;
         }
-        if let Some(Ok(platform)) = self.platform.into_inner() {
-            platform.stop().await;
+        if let Some(Ok(installation)) = self.installation.into_inner() {
+            installation.stop().await;
         }
     }
 }
@@ -103,7 +108,7 @@ macro_rules! tests {
         vec![$((concat!(stringify!($module), "::", stringify!($name)), tests!(@$kind $module::$name))),*]
     };
     (@Apart $module:ident::$name:ident) => { Test::Apart(|| $module::$name().boxed()) };
-    (@Deployed $module:ident::$name:ident) => { Test::Deployed(|platform| $module::$name(platform).boxed()) };
+    (@Deployed $module:ident::$name:ident) => { Test::Deployed(|installation| $module::$name(installation).boxed()) };
     (@Shared $module:ident::$name:ident) => { Test::Shared(|node| $module::$name(node).boxed()) };
 }
 
@@ -126,6 +131,13 @@ fn all() -> Vec<(&'static str, Test)> {
     ]
 }
 
+/// Tests that take many minutes. They are ignored.
+fn soak() -> Vec<(&'static str, Test)> {
+    tests![
+        Deployed deployed::renewals_and_another_authority;
+    ]
+}
+
 fn main() -> ExitCode {
     harness::reexec();
     let runtime = Runtime::new().expect("a runtime");
@@ -139,10 +151,15 @@ fn main() -> ExitCode {
         eprintln!("all tests of nodes are skipped: {reason}");
     }
     let shared = Arc::new(Shared::default());
-    let trials = all().into_iter().map(|(name, test)| {
-        trial(name, test, &shared, runtime.handle()).with_ignored_flag(supported.is_err())
-    });
-    let trials = trials.collect();
+    let trial = |(name, test)| trial(name, test, &shared, runtime.handle());
+    let ordinary = all().into_iter().map(trial);
+    let ordinary = ordinary.map(|trial| trial.with_ignored_flag(supported.is_err()));
+    let soak = soak().into_iter().map(trial);
+    // A machine that cannot run nodes runs no ignored test either.
+    let soak = soak.filter(|_| supported.is_ok());
+    let trials = ordinary
+        .chain(soak.map(|trial| trial.with_ignored_flag(true)))
+        .collect();
 
     // The test run blocks this thread, so a task handles Ctrl-C.
     runtime.spawn(async {

@@ -41,11 +41,20 @@ pub(crate) async fn get(
     Ok((page.to_owned(), certificate))
 }
 
+/// Returns the certificate of a server whose certificate is for `name`.
+pub(crate) async fn certificate(
+    address: &str,
+    name: &str,
+    authority: &str,
+) -> anyhow::Result<Vec<u8>> {
+    leaf(&connect(address, name, config(authority.as_bytes())?).await?)
+}
+
 /// The CAs that a caller trusts: always those of a webhook registration.
 #[derive(Clone)]
-pub(crate) struct Trusted(watch::Receiver<Arc<ClientConfig>>);
+pub(crate) struct TrustedBundle(watch::Receiver<Arc<ClientConfig>>);
 
-impl Trusted {
+impl TrustedBundle {
     /// Follows the bundle of a registration, as API servers do.
     pub(crate) async fn follow(
         (registrations, name): (Api<DynamicObject>, &'static str),
@@ -77,16 +86,16 @@ fn bundle(registration: &DynamicObject) -> anyhow::Result<Vec<u8>> {
 
 /// Calls a webhook. Each call has its own connection.
 #[derive(Clone)]
-pub(crate) struct Caller {
+pub(crate) struct WebhookCaller {
     /// Address and port.
     pub(crate) address: String,
     /// The name in the certificate.
     pub(crate) server: String,
     pub(crate) path: String,
-    pub(crate) trusted: Trusted,
+    pub(crate) trusted: TrustedBundle,
 }
 
-impl Caller {
+impl WebhookCaller {
     /// Posts a request, and returns the answer. It must have the UID of the request.
     pub(crate) async fn post(&self, review: &Value) -> anyhow::Result<Value> {
         let stream = TokioIo::new(self.connect().await?);

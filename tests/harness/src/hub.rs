@@ -165,8 +165,9 @@ impl Hub {
     pub async fn register(&self, cell: &Node) -> anyhow::Result<()> {
         apply_all(&cell.client(), KARMADA_IN_CELL).await?;
         let accounts: Api<ServiceAccount> = Api::namespaced(cell.client(), "kube-system");
-        let request: TokenRequest =
-            serde_json::from_value(json!({"spec": {"audiences": [], "expirationSeconds": LIFETIME}}))?;
+        let request: TokenRequest = serde_json::from_value(
+            json!({"spec": {"audiences": [], "expirationSeconds": LIFETIME}}),
+        )?;
         let answer = accounts
             .create_token_request("karmada", &PostParams::default(), &request)
             .await?;

@@ -11,6 +11,8 @@
 //!
 //! [`Node`] is a cluster with a real node, on which Pods run. It needs root.
 //!
+//! [`Installation`] is compute-federation as Pods on such nodes, with a hub and Milo.
+//!
 //! A program that uses this crate must call [`reexec`] at the start of `main`. Tethers, providers and the first process
 //! of each node are additional processes of the same executable, and `reexec` runs them.
 
@@ -24,6 +26,7 @@ mod forward;
 mod go;
 pub mod hub;
 mod inotify;
+pub mod installation;
 mod karmada;
 pub mod kustomize;
 pub mod manager;
@@ -51,6 +54,7 @@ pub mod webhook_certificate;
 pub use crash::Crashing;
 pub use federation::{CellConfig, Config, Federation};
 pub use hub::{Hub, HubConfig};
+pub use installation::{Installation, InstallationConfig};
 pub use milo::{Milo, MiloConfig};
 pub use node::{Node, NodeConfig};
 pub use plane::Plane;

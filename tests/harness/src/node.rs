@@ -191,6 +191,11 @@ impl Node {
         fs::read_to_string(&file).with_context(|| file.display().to_string())
     }
 
+    /// Returns the path of the audit log of the API server.
+    pub fn audit_log(&self) -> PathBuf {
+        self.directory.join("logs/audit.log")
+    }
+
     /// Returns the address of the Service of [`Node::install_dns`].
     pub fn dns_address(&self) -> Ipv4Addr {
         self.slot.dns_service()

@@ -1,19 +1,22 @@
 //! Pods end and start, and certificates are renewed, under constant calls.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use kube::ResourceExt;
+use harness::Installation;
+use harness::node::ISSUER_NAME;
+use k8s_openapi::api::core::v1::Secret;
 use kube::api::DeleteParams;
+use kube::{Api, ResourceExt};
 use tokio::time::Instant;
 
-use super::load::Load;
-use super::platform::Platform;
+use super::load::{FailedCall, Load, expect_authority};
 use super::replicas::{self, Replicas};
 
 /// Number of replicas in the overlay `management-plane`.
 const REPLICAS: usize = 2;
-/// Renews the certificate of each Pod every 20 s. The driver renews at this time before the end of the certificate.
+/// Renews the certificate of each Pod every 20 s: the time between `duration` and `renew-before`.
 const RENEWING: &str = "
 apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
@@ -37,49 +40,95 @@ const ROLLOUT: &str = "
 management apply --server-side --kustomize=renewing
 management --namespace=compute-system rollout status deployment/compute-manager --timeout=3m
 ";
-/// Number of renewed certificates under calls.
+/// Number of renewed certificates in the gate. In the soak test, the CA changes after `RENEWALS_OF_SOAK`, and as many
+/// certificates are renewed afterwards.
 const RENEWALS: usize = 3;
-const RENEWED: Duration = Duration::from_mins(2);
-/// Time until another replica leads: after the end of a leader that was stopped in order, and after a kill.
+const RENEWALS_OF_SOAK: usize = 20;
+/// Time until another replica leads, after the process of a leader that was stopped in order has ended.
 const AFTER_END: Duration = Duration::from_secs(2);
-const AFTER_KILL: Duration = Duration::from_secs(15);
+/// The same after a kill: the duration of the lease, and the time between two reads of the lease by the other replica.
+const AFTER_KILL: Duration = Duration::from_secs(15 + 2);
+/// Time after a kill in which calls may fail: until the Service leads to the other replica alone.
+const LOST: Duration = Duration::from_secs(5);
 
 pub(crate) async fn no_call_fails_during_planned_changes(
-    platform: &Platform,
+    installation: &Installation,
 ) -> anyhow::Result<()> {
-    let replicas = replicas::of_management(platform);
-    let load = Load::start(platform).await?;
-    let begin = Instant::now();
-    let report = |what: &str| {
-        eprintln!("{:.1} s: {what}; {}", begin.elapsed().as_secs_f64(), load.figures());
-        load.expect_no_failure(what)
-    };
+    let replicas = replicas::of_management(installation);
+    let load = Load::start(installation).await?;
+    let report = Report::new(&load);
 
-    platform.operator.write("renewing/kustomization.yaml", RENEWING)?;
-    platform.operator.run(ROLLOUT).await?;
-    replicas.until_ready(REPLICAS).await?;
-    report("rolling update")?;
+    roll_out(installation).await?;
+    report.expect_no_failure("rolling update").await?;
 
     for _ in 0..REPLICAS {
-        let taken = delete_leader(&replicas).await?;
+        let took = delete_leader(&replicas).await?;
         replicas.until_ready(REPLICAS).await?;
-        report(&format!("the leader deleted, {taken}"))?;
+        report
+            .expect_no_failure(&format!("leader deleted; {took}"))
+            .await?;
     }
 
     for _ in 0..REPLICAS {
-        let [first, second] = <[_; REPLICAS]>::try_from(replicas.list().await?)
-            .map_err(|pods| anyhow::anyhow!("{} Pods", pods.len()))?;
-        ensure!(replicas.evict(&first.name_any()).await?, "the first eviction is refused");
-        let refused = !replicas.evict(&second.name_any()).await?;
-        ensure!(refused, "both replicas were evicted at the same time");
-        replicas.until_gone(&first.name_any()).await?;
+        let pods = replicas.until_ready(REPLICAS).await?;
+        let names: Vec<_> = pods.iter().map(ResourceExt::name_any).collect();
+        let (first, second) = (&names[0], &names[1]);
+        ensure!(
+            replicas.evict(first).await?,
+            "the first eviction is refused"
+        );
+        ensure!(
+            !replicas.evict(second).await?,
+            "both replicas were evicted at once"
+        );
+        replicas.until_gone(first).await?;
         replicas.until_ready(REPLICAS).await?;
-        report("eviction")?;
+        report.expect_no_failure("eviction").await?;
     }
 
-    load.until_renewals(RENEWALS, RENEWED).await?;
-    load.until_more_calls().await?;
-    report("renewals")
+    load.until_renewals(RENEWALS).await?;
+    report.expect_no_failure("renewals").await
+}
+
+/// Prints and checks the calls during a change.
+struct Report<'l> {
+    load: &'l Load,
+    begin: Instant,
+}
+
+impl<'l> Report<'l> {
+    fn new(load: &'l Load) -> Self {
+        let begin = Instant::now();
+        Self { load, begin }
+    }
+
+    async fn expect_no_failure(&self, what: &str) -> anyhow::Result<()> {
+        self.load.until_more_calls().await?;
+        let after = self.begin.elapsed().as_secs_f64();
+        eprintln!("{after:.1} s: {what}; {}", self.load.counts());
+        let failed = self.load.failed();
+        let count = failed.len();
+        ensure!(
+            count == 0,
+            "{what}: {count} calls failed:\n{}",
+            lines(&failed)
+        );
+        Ok(())
+    }
+}
+
+fn lines(calls: &[FailedCall]) -> String {
+    let lines: Vec<_> = calls.iter().map(ToString::to_string).collect();
+    lines.join("\n")
+}
+
+/// Updates the Pods: their certificates are then renewed often.
+async fn roll_out(installation: &Installation) -> anyhow::Result<()> {
+    let operator = installation.operator();
+    operator.write("renewing/kustomization.yaml", RENEWING)?;
+    operator.run(ROLLOUT).await?;
+    let replicas = replicas::of_management(installation);
+    replicas.until_ready(REPLICAS).await.map(drop)
 }
 
 /// Deletes the leader, and waits until another replica leads and the process has ended.
@@ -87,14 +136,17 @@ async fn delete_leader(replicas: &Replicas) -> anyhow::Result<String> {
     let (leader, holder) = (replicas.leader().await?, replicas.holder().await?);
     let pid = replicas::process_of(&leader)?;
     let deleted = Instant::now();
-    replicas
-        .pods
-        .delete(&leader.name_any(), &DeleteParams::default())
-        .await?;
-    let (taken, ended) =
-        tokio::try_join!(replicas.until_taken_over(&holder), replicas::until_ended(pid))?;
+    let params = DeleteParams::default();
+    replicas.pods.delete(&leader.name_any(), &params).await?;
+    let (taken, ended) = tokio::try_join!(
+        replicas.until_taken_over(&holder),
+        replicas::until_ended(pid)
+    )?;
     let late = taken.saturating_duration_since(ended);
-    ensure!(late <= AFTER_END, "another replica leads {late:?} after the end");
+    ensure!(
+        late <= AFTER_END,
+        "another replica leads {late:?} after the end"
+    );
     replicas.until_gone(&leader.name_any()).await?;
     Ok(format!(
         "its process ended after {:.1} s, another replica leads after {:.1} s",
@@ -103,34 +155,68 @@ async fn delete_leader(replicas: &Replicas) -> anyhow::Result<String> {
     ))
 }
 
-/// The API server and Karmada cannot know that a killed process does not answer, until the kubelet has told. So the
-/// calls in flight fail, and those that meet the killed replica until its address is removed from the Service.
+/// Nothing tells a caller that a process was killed. The calls in flight fail, and the connections to the killed
+/// replica, until the kubelet has seen its end and the Service has lost its address.
 pub(crate) async fn a_killed_leader_costs_only_the_calls_in_flight(
-    platform: &Platform,
+    installation: &Installation,
 ) -> anyhow::Result<()> {
-    let replicas = replicas::of_management(platform);
+    let replicas = replicas::of_management(installation);
     replicas.until_ready(REPLICAS).await?;
-    let load = Load::start(platform).await?;
+    let load = Load::start(installation).await?;
+    let report = Report::new(&load);
+    report.expect_no_failure("before the kill").await?;
     let (leader, holder) = (replicas.leader().await?, replicas.holder().await?);
-    load.expect_no_failure("before the kill")?;
     let killed = Instant::now();
     replicas::kill(&leader)?;
     let taken = replicas.until_taken_over(&holder).await? - killed;
-    let restarted = replicas.until_ready(REPLICAS).await?;
+    let pods = replicas.until_ready(REPLICAS).await?;
     load.until_more_calls().await?;
-    let failures = load.failures()?;
-    let last = failures.iter().map(|failure| failure.at).max();
-    let lasted = last.map_or(Duration::ZERO, |last| last.saturating_duration_since(killed));
+    let failed = load.failed();
+    let mut by_kind = BTreeMap::new();
+    for call in &failed {
+        *by_kind.entry(call.kind).or_insert(0) += 1;
+    }
+    let late = |call: &FailedCall| call.at.saturating_duration_since(killed);
+    let lost = failed.iter().map(late).max().unwrap_or_default();
     eprintln!(
-        "killed: another replica leads after {:.1} s; {} calls failed within {:.1} s; {}\n{failures:#?}",
+        "killed: another replica leads after {:.1} s; calls failed for {:.1} s: {by_kind:?}; {}\n{}",
         taken.as_secs_f64(),
-        failures.len(),
-        lasted.as_secs_f64(),
-        load.figures()
+        lost.as_secs_f64(),
+        load.counts(),
+        lines(&failed)
     );
-    let same = restarted.iter().any(|pod| pod.uid() == leader.uid());
+    ensure!(lost <= LOST, "calls failed for {lost:?}");
+    let same = pods.iter().any(|pod| pod.uid() == leader.uid());
     ensure!(same, "the Pod was replaced, not its container");
-    ensure!(taken <= AFTER_KILL, "another replica leads only after {taken:?}");
-    load.figures().calls.len().checked_sub(1).context("no calls")?;
+    ensure!(
+        taken <= AFTER_KILL,
+        "another replica leads only after {taken:?}"
+    );
     Ok(())
+}
+
+/// Renews many certificates, and changes the CA in between.
+pub(crate) async fn renewals_and_another_authority(
+    installation: &Installation,
+) -> anyhow::Result<()> {
+    let load = Load::start(installation).await?;
+    let report = Report::new(&load);
+    roll_out(installation).await?;
+    report.expect_no_failure("rolling update").await?;
+    load.until_renewals(RENEWALS_OF_SOAK).await?;
+    report.expect_no_failure("renewals of the first CA").await?;
+
+    // cert-manager issues another CA, because the Secret is missing.
+    let secrets: Api<Secret> = Api::namespaced(installation.management().client(), "cert-manager");
+    secrets
+        .delete(ISSUER_NAME, &DeleteParams::default())
+        .await?;
+    load.until_renewals(2 * RENEWALS_OF_SOAK).await?;
+    report
+        .expect_no_failure("renewals of the second CA")
+        .await?;
+    let secret = secrets.get(ISSUER_NAME).await?;
+    let authority = secret.data.unwrap_or_default().remove("tls.crt");
+    let authority = String::from_utf8(authority.context("no tls.crt")?.0)?;
+    expect_authority(installation, &authority).await
 }

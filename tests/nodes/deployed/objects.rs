@@ -1,11 +1,14 @@
 //! The objects of the tests, and the requests about them.
 
+use harness::installation::{NETWORK, PROJECT};
 use harness::milo::{MiloUser, PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE};
 use harness::objects::apply;
-use kube::Client;
+use kube::api::{ApiResource, DynamicObject};
+use kube::core::GroupVersionKind;
+use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use super::platform::{CITY, NETWORK, PROJECT};
+use super::CITY;
 
 /// Name of the interpreter's registration on the hub.
 pub(super) const REGISTRATION: &str = "compute-federation";
@@ -54,6 +57,12 @@ fn deployment() -> Value {
             "workloadRef": {"name": "none", "uid": "00000000-0000-0000-0000-000000000001"},
         },
     })
+}
+
+/// Returns the API of Karmada's ResourceBindings.
+pub(super) fn bindings(hub: &Client, namespace: &str) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk("work.karmada.io", "v1alpha2", "ResourceBinding");
+    Api::namespaced_with(hub.clone(), namespace, &ApiResource::from_gvk(&kind))
 }
 
 /// Creates an object on the hub for which Karmada asks the interpreter. It is placed in no cell.

@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use futures::StreamExt;
+use harness::installation::{Installation, NAMESPACE};
 use harness::wait;
 use harness::wait::SteadyBackoff;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -17,12 +17,10 @@ use kube::{Api, Client, ResourceExt};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{Instant, timeout};
 
-use super::platform::{NAMESPACE, Platform, WITHIN};
+use super::WITHIN;
 
 /// Name of the Lease.
 const LEASE: &str = "e98b06c6.datumapis.com";
-/// Name of the Deployment.
-pub(super) const DEPLOYMENT: &str = "compute-manager";
 /// The program in the image.
 const PROGRAM: &str = "/manager";
 
@@ -54,7 +52,11 @@ impl Replicas {
         wait::eventually("all replicas are ready", WITHIN, || async {
             let pods = self.list().await?;
             let ready = pods.iter().filter(|pod| is_ready(pod)).count();
-            ensure!(ready == count && pods.len() == count, "{ready} of {}", pods.len());
+            ensure!(
+                ready == count && pods.len() == count,
+                "{ready} of {}",
+                pods.len()
+            );
             Ok(pods)
         })
         .await
@@ -152,9 +154,6 @@ pub(super) async fn until_ended(pid: i32) -> anyhow::Result<Instant> {
 }
 
 /// Returns the replicas of the management process.
-pub(super) fn of_management(platform: &Platform) -> Replicas {
-    Replicas::of(&platform.management.client())
+pub(super) fn of_management(installation: &Installation) -> Replicas {
+    Replicas::of(&installation.management().client())
 }
-
-/// Time limit for a rollout of both replicas.
-pub(super) const ROLLOUT: Duration = Duration::from_mins(3);

@@ -59,12 +59,14 @@ async fn copy(root: &Client, project: &Client, copied: &mut Vec<Value>) -> anyho
     let mut found = Vec::new();
     let (namespace, name) = SERVICE;
     if let Some(service) = get(root, "", "Service", Some(namespace), name).await? {
-        found.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}));
+        found.push(
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
+        );
         found.push(json!({
             "apiVersion": "v1",
             "kind": "Service",
             "metadata": {"name": name, "namespace": namespace},
-            "spec": service.data["spec"],
+            "spec": service.data.get("spec"),
         }));
     }
     let group = "admissionregistration.k8s.io";
@@ -74,7 +76,7 @@ async fn copy(root: &Client, project: &Client, copied: &mut Vec<Value>) -> anyho
                 "apiVersion": format!("{group}/v1"),
                 "kind": kind,
                 "metadata": {"name": name},
-                "webhooks": registration.data["webhooks"],
+                "webhooks": registration.data.get("webhooks"),
             }));
         }
     }

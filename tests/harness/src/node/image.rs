@@ -47,7 +47,10 @@ pub fn write(name: &str, programs: &[PathBuf], file: &Path) -> anyhow::Result<()
     let files = FileTree::from([
         ("config.json".to_owned(), data(config.to_string().into())),
         ("layer.tar".to_owned(), data(layer)),
-        ("manifest.json".to_owned(), data(manifest.to_string().into())),
+        (
+            "manifest.json".to_owned(),
+            data(manifest.to_string().into()),
+        ),
     ]);
     fs::write(file, archive::tar(&files, 0)?).with_context(|| file.display().to_string())
 }

@@ -4,29 +4,30 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use anyhow::{Context, ensure};
-use harness::checkout;
-use harness::peers::Peers;
-use tempfile::TempDir;
 use tokio::process::Command;
 
+use crate::checkout;
+use crate::peers::Peers;
+
 /// The directory and the shell of an operator.
-pub(super) struct Operator {
-    directory: TempDir,
+pub struct Operator {
+    directory: PathBuf,
     path: OsString,
     /// Shell functions that precede all commands.
     functions: String,
 }
 
 impl Operator {
-    /// Creates the directory with the checkout `compute-federation`. `functions` precede all commands.
-    pub(super) fn new(peers: &Peers, functions: &str) -> anyhow::Result<Self> {
-        let directory = TempDir::new()?;
+    /// Lets the operator use this directory. It gets a link `compute-federation` to the checkout. `functions` precede
+    /// all commands.
+    pub(super) fn new(directory: PathBuf, peers: &Peers, functions: &str) -> anyhow::Result<Self> {
+        fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
         let checkout = checkout::root().canonicalize()?;
-        symlink(checkout, directory.path().join("compute-federation"))?;
+        symlink(checkout, directory.join("compute-federation"))?;
         let kubectl = peers.program("kubectl");
         let folder = kubectl.parent().context("kubectl has no folder")?;
         let inherited = env::var_os("PATH").unwrap_or_default();
@@ -39,27 +40,31 @@ impl Operator {
     }
 
     /// Returns the path of a file of the operator.
-    pub(super) fn file(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
     }
 
     /// Writes a file of the operator.
-    pub(super) fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written.
+    pub fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
         let file = self.file(name);
-        fs::create_dir_all(file.parent().unwrap_or(Path::new("/")))?;
+        fs::create_dir_all(file.parent().unwrap_or(&self.directory))?;
         fs::write(&file, text).with_context(|| file.display().to_string())
     }
 
-    /// Runs commands, and returns their output.
+    /// Runs commands of the shell, and returns their output.
     ///
     /// # Errors
     ///
     /// When a command fails. The error contains the commands and their messages.
-    pub(super) async fn run(&self, commands: &str) -> anyhow::Result<String> {
+    pub async fn run(&self, commands: &str) -> anyhow::Result<String> {
         let script = format!("set -euo pipefail\n{}\n{commands}", self.functions);
         let output = Command::new("bash")
             .args(["-c", &script])
-            .current_dir(self.directory.path())
+            .current_dir(&self.directory)
             .env("PATH", &self.path)
             // Clusters of other test runs may have had the same address and other kinds.
             .env("KUBECACHEDIR", self.file(".kubectl-cache"))

@@ -2,11 +2,11 @@
 
 use std::fs;
 
+use crate::checkout;
 use anyhow::Context;
-use harness::checkout;
 
 /// A page.
-pub(super) struct Page {
+pub(crate) struct Page {
     path: String,
     blocks: Vec<Block>,
 }
@@ -48,7 +48,10 @@ impl Page {
         let of_heading = |block: &&Block| block.heading == heading && block.language == language;
         let block = self.blocks.iter().filter(of_heading).nth(index);
         let block = block.with_context(|| {
-            format!("{}: no block {index} of {language} below {heading:?}", self.path)
+            format!(
+                "{}: no block {index} of {language} below {heading:?}",
+                self.path
+            )
         })?;
         Ok(&block.text)
     }
