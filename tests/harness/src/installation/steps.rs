@@ -9,7 +9,8 @@ use api::Workload;
 use futures::FutureExt;
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Node as NodeObject;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
@@ -75,7 +76,23 @@ impl Installation {
         }
         let (_, customer) = self.customer().await?;
         let called = || refuses(&customer);
-        wait::eventually("the project calls admission", WITHIN, called).await
+        wait::eventually("the project calls admission", WITHIN, called).await?;
+        let trusts = || self.hub_trusts_the_interpreter();
+        wait::eventually("the hub trusts the interpreter", WITHIN, trusts).await
+    }
+
+    async fn hub_trusts_the_interpreter(&self) -> anyhow::Result<()> {
+        let kind = "ResourceInterpreterWebhookConfiguration";
+        let kind = GroupVersionKind::gvk("config.karmada.io", "v1alpha1", kind);
+        let client = self.hub.plane().client();
+        let registrations: Api<DynamicObject> =
+            Api::all_with(client, &ApiResource::from_gvk(&kind));
+        let registration = registrations.get("compute-federation").await?;
+        let bundle = registration
+            .data
+            .pointer("/webhooks/0/clientConfig/caBundle");
+        ensure!(bundle.is_some(), "no caBundle");
+        Ok(())
     }
 
     /// Installs the process of a cell, as soon as Karmada serves the cell.
