@@ -247,8 +247,7 @@ impl Settings<'_> {
              mode: iptables\n\
              clusterCIDR: {}\n\
              hostnameOverride: {}\n\
-             conntrack: {{maxPerCore: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}}\n\
-             iptables: {{minSyncPeriod: 100ms}}\n",
+             conntrack: {{maxPerCore: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}}\n",
             self.pki("proxy.kubeconfig").display(),
             self.slot.pods(),
             self.name,
