@@ -7,13 +7,15 @@ use super::{cgroups, debian};
 use crate::inotify;
 
 /// Programs of the system that a node needs, and the Debian packages that contain them.
-const PROGRAMS: [(&str, &str); 8] = [
+const PROGRAMS: [(&str, &str); 10] = [
+    ("bash", "bash"),
     ("cc", "gcc"),
     ("ip", "iproute2"),
     ("ldd", "libc-bin"),
     ("mount", "mount"),
     ("nsenter", "util-linux"),
     ("pkg-config", "pkg-config"),
+    ("strip", "binutils"),
     ("umount", "mount"),
     ("unshare", "util-linux"),
 ];
