@@ -124,6 +124,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Apart lifetime::nothing_is_left_when_the_harness_is_killed;
         Apart lifetime::the_next_node_removes_what_a_killed_tether_left;
         Apart lifetime::the_error_for_a_dead_kubelet_shows_its_log;
+        Apart deployed::a_single_cluster_is_its_own_project;
         Deployed deployed::a_workload_goes_all_the_way_and_back;
         Deployed deployed::containers_run_as_the_manifest_says;
         Deployed deployed::no_call_fails_during_planned_changes;

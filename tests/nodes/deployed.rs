@@ -11,6 +11,8 @@ mod load;
 mod objects;
 #[path = "deployed/replicas.rs"]
 mod replicas;
+#[path = "deployed/single.rs"]
+mod single;
 
 use std::time::Duration;
 
@@ -22,6 +24,7 @@ pub(crate) use changes::{
     renewals_and_another_authority,
 };
 pub(crate) use flow::{a_workload_goes_all_the_way_and_back, containers_run_as_the_manifest_says};
+pub(crate) use single::a_single_cluster_is_its_own_project;
 
 use crate::fixture;
 
@@ -31,16 +34,20 @@ const WITHIN: Duration = Duration::from_mins(2);
 const CELL: &str = "dfw1";
 const CITY: &str = "DFW";
 
-/// Installs compute-federation with one cell, and prints the time.
-pub(crate) async fn install() -> anyhow::Result<Installation> {
-    let installation = Installation::start(&InstallationConfig {
+/// Returns the configuration of an installation with one cell.
+fn config() -> anyhow::Result<InstallationConfig> {
+    Ok(InstallationConfig {
         target: fixture::target(),
         binary: env!("CARGO_BIN_EXE_compute-federation").into(),
         peers: Peers::find_or_build(|progress| eprintln!("{progress}"))?,
         programs: fixture::programs()?,
         cells: vec![CellConfig::new(CELL, CITY)],
     })
-    .await?;
+}
+
+/// Installs compute-federation with one cell, and prints the time.
+pub(crate) async fn install() -> anyhow::Result<Installation> {
+    let installation = Installation::start(&config()?).await?;
     let (booted, ready) = installation.ready_after();
     eprintln!(
         "clusters ready after {:.1} s, compute-federation after {:.1} s, in {}",

@@ -186,8 +186,8 @@ impl Federation {
                 }
                 let role = Role::Cell { cell, hub: &hub };
                 let manager = Manager::start(setup, role, *ports).await?;
-                let provider = provider::start(cell.name(), cell.kubeconfig(), setup.logs);
-                Ok((Some(manager), Some(provider.await?)))
+                let provider = provider::start(cell.name(), cell.kubeconfig(), setup.logs).await?;
+                Ok((Some(manager), Some(provider)))
             },
         ));
         let (runners, _): (Vec<(_, _)>, _) = tokio::try_join!(runners, members)?;

@@ -2,11 +2,12 @@
 //! a hub. An operator installs compute-federation with the commands and the files of the documentation.
 
 mod documentation;
+mod exposed;
 mod image;
 mod operator;
+mod single;
 mod steps;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,16 +21,18 @@ use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 pub use operator::Operator;
+pub use single::SingleCluster;
 pub use steps::refuses;
 
 use crate::milo::{CopiedRegistrations, MiloUser};
-use crate::node::{ExposedPort, NodePrograms};
+use crate::node::NodePrograms;
 use crate::peers::Peers;
 use crate::process::ChildProcess;
 use crate::{
     CellConfig, Hub, HubConfig, Milo, MiloConfig, Node, NodeConfig, files, inotify, networking,
 };
 use documentation::Page;
+use exposed::ExposedServers;
 
 /// The namespace of compute-federation in all clusters.
 pub const NAMESPACE: &str = "compute-system";
@@ -66,7 +69,7 @@ pub struct Installation {
     pages: Pages,
     providers: Vec<ChildProcess>,
     registrations: Option<CopiedRegistrations>,
-    exposed: BTreeMap<u16, ExposedPort>,
+    exposed: ExposedServers,
     booted_after: Duration,
     ready_after: Duration,
 }
@@ -74,6 +77,62 @@ pub struct Installation {
 struct Pages {
     install: Page,
     deploy: Page,
+}
+
+impl Pages {
+    fn read() -> anyhow::Result<Self> {
+        Ok(Self {
+            install: Page::read("docs/operate/install.md")?,
+            deploy: Page::read("docs/operate/deploy.md")?,
+        })
+    }
+
+    /// Returns an operator who knows the shell functions of the documentation.
+    fn operator(&self, directory: PathBuf, peers: &Peers) -> anyhow::Result<Operator> {
+        Operator::new(directory, peers, self.install.block("Install", "sh")?)
+    }
+}
+
+impl InstallationConfig {
+    fn node(&self, name: &str) -> NodeConfig {
+        NodeConfig {
+            name: name.to_owned(),
+            target: self.target.clone(),
+            peers: self.peers.clone(),
+            programs: self.programs.clone(),
+            apiserver_flags: Vec::new(),
+        }
+    }
+
+    fn hub(&self) -> HubConfig {
+        HubConfig {
+            label: "hub".to_owned(),
+            target: self.target.clone(),
+            peers: self.peers.clone(),
+        }
+    }
+
+    /// Writes the image of the binary. Returns the path of the archive.
+    async fn image(&self, directory: &Path) -> anyhow::Result<PathBuf> {
+        let (binary, directory) = (self.binary.clone(), directory.to_owned());
+        spawn_blocking(move || image::write(&binary, &directory)).await?
+    }
+
+    /// Offers the cities of all cells to a project, and creates the network.
+    async fn offer_cities(&self, project: &Client) -> anyhow::Result<()> {
+        for CellConfig { city, .. } in &self.cells {
+            networking::offer_city(project, &city.to_lowercase(), city).await?;
+        }
+        networking::create_network(project, api::DEFAULT_NAMESPACE, NETWORK).await
+    }
+}
+
+/// Returns the address of the Service of the webhook server in a cluster.
+async fn service_address(cluster: &Node) -> anyhow::Result<String> {
+    let services: Api<Service> = Api::namespaced(cluster.client(), NAMESPACE);
+    let spec = services.get(SERVICE).await?.spec;
+    let address = spec.and_then(|spec| spec.cluster_ip);
+    address.with_context(|| format!("the Service {SERVICE} has no address"))
 }
 
 impl Installation {
@@ -96,47 +155,27 @@ impl Installation {
     }
 
     async fn boot(config: &InstallationConfig, directory: PathBuf) -> anyhow::Result<Self> {
-        let InstallationConfig { target, peers, .. } = config;
-        let pages = Pages {
-            install: Page::read("docs/operate/install.md")?,
-            deploy: Page::read("docs/operate/deploy.md")?,
-        };
-        let functions = pages.install.block("Install", "sh")?;
-        let operator = Operator::new(directory.join("operator"), peers, functions)?;
-        let image = async {
-            let (binary, directory) = (config.binary.clone(), directory.clone());
-            spawn_blocking(move || image::write(&binary, &directory)).await?
-        };
-        let node = |name: &str| NodeConfig {
-            name: name.to_owned(),
-            target: target.clone(),
-            peers: peers.clone(),
-            programs: config.programs.clone(),
-            apiserver_flags: Vec::new(),
-        };
+        let pages = Pages::read()?;
+        let operator = pages.operator(directory.join("operator"), &config.peers)?;
         let management = async {
-            let node = Node::start(&node("management")).await?;
+            let node = Node::start(&config.node("management")).await?;
             node.install_cert_manager().await?;
             anyhow::Ok(node)
         };
         let cells = config.cells.iter().map(|cell| {
-            let node = node(&cell.name);
+            let node = config.node(&cell.name);
             async move { Node::start(&node).await }.boxed()
         });
-        let hub = HubConfig {
-            label: "hub".to_owned(),
-            target: target.clone(),
-            peers: peers.clone(),
-        };
+        let hub = config.hub();
         let milo = MiloConfig {
             label: "milo".to_owned(),
-            target: target.clone(),
+            target: config.target.clone(),
             binary: config.binary.clone(),
-            peers: peers.clone(),
+            peers: config.peers.clone(),
             projects: vec![PROJECT.to_owned()],
         };
         let (image, management, cells, hub, milo) = tokio::try_join!(
-            image.boxed(),
+            config.image(&directory).boxed(),
             management.boxed(),
             try_join_all(cells),
             Hub::start(&hub).boxed(),
@@ -155,7 +194,7 @@ impl Installation {
             pages,
             providers: Vec::new(),
             registrations: None,
-            exposed: BTreeMap::new(),
+            exposed: ExposedServers::default(),
             booted_after: Duration::ZERO,
             ready_after: Duration::ZERO,
         })
@@ -212,10 +251,7 @@ impl Installation {
     ///
     /// When the Service does not exist.
     pub async fn webhook_address(&self) -> anyhow::Result<String> {
-        let services: Api<Service> = Api::namespaced(self.management.client(), NAMESPACE);
-        let spec = services.get(SERVICE).await?.spec;
-        let address = spec.and_then(|spec| spec.cluster_ip);
-        address.with_context(|| format!("the Service {SERVICE} has no address"))
+        service_address(&self.management).await
     }
 
     /// Returns a customer who may use the network of the project, and a client of this customer.
@@ -240,15 +276,6 @@ impl Installation {
         let namespaces: Api<Namespace> = Api::all(self.milo.project(PROJECT)?.client());
         let uid = namespaces.get(namespace).await?.uid();
         Ok(format!("ns-{}", uid.context("the namespace has no UID")?))
-    }
-
-    /// Offers the cities of all cells to the project, and creates the network.
-    async fn prepare_project(&self, config: &InstallationConfig) -> anyhow::Result<()> {
-        let project = self.milo.project(PROJECT)?.client();
-        for CellConfig { city, .. } in &config.cells {
-            networking::offer_city(&project, &city.to_lowercase(), city).await?;
-        }
-        networking::create_network(&project, api::DEFAULT_NAMESPACE, NETWORK).await
     }
 
     /// Waits until a part ends unexpectedly. Returns an error with the end of its log.

@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Context, ensure};
 use api::{Instance, Workload, WorkloadDeployment, condition};
 use harness::installation::refuses;
-use harness::{Installation, wait};
+use harness::{Installation, Node, wait};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
@@ -58,7 +58,8 @@ pub(crate) async fn a_workload_goes_all_the_way_and_back(
         .patch(WEB, &PatchParams::default(), &Patch::Merge(more))
         .await?;
     until_settled(&workloads, 2).await?;
-    no_container_has_restarted(installation).await?;
+    no_container_has_restarted(installation.management()).await?;
+    no_container_has_restarted(installation.cell(CELL)?).await?;
     installation.check_rights().await
 }
 
@@ -83,21 +84,18 @@ async fn until_settled(workloads: &Api<Workload>, instances: i32) -> anyhow::Res
         .map(drop)
 }
 
-async fn no_container_has_restarted(installation: &Installation) -> anyhow::Result<()> {
-    for node in [installation.management(), installation.cell(CELL)?] {
-        let pods: Api<Pod> = Api::all(node.client());
-        let pods = pods.list(&ListParams::default()).await?.items;
-        ensure!(!pods.is_empty(), "{} has no Pods", node.name());
-        for pod in pods {
-            let status = pod.status.clone().unwrap_or_default();
-            let containers = status.container_statuses.unwrap_or_default();
-            let restarts: i32 = containers.iter().map(|it| it.restart_count).sum();
-            let described = format!("{} {} on {}", pod.name_any(), restarts, node.name());
-            ensure!(
-                replicas::is_ready(&pod) && restarts == 0,
-                "{described}: {containers:#?}"
-            );
-        }
+/// Checks that all Pods are ready, and that their containers run since their start.
+pub(super) async fn no_container_has_restarted(node: &Node) -> anyhow::Result<()> {
+    let pods: Api<Pod> = Api::all(node.client());
+    let pods = pods.list(&ListParams::default()).await?.items;
+    ensure!(!pods.is_empty(), "{} has no Pods", node.name());
+    for pod in pods {
+        let status = pod.status.clone().unwrap_or_default();
+        let containers = status.container_statuses.unwrap_or_default();
+        let restarts: i32 = containers.iter().map(|it| it.restart_count).sum();
+        let described = format!("{} {} on {}", pod.name_any(), restarts, node.name());
+        let is_fine = replicas::is_ready(&pod) && restarts == 0;
+        ensure!(is_fine, "{described}: {containers:#?}");
     }
     Ok(())
 }

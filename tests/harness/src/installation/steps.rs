@@ -14,12 +14,13 @@ use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use super::{Installation, InstallationConfig, NETWORK, PROJECT};
+use super::exposed::field;
+use super::{Installation, InstallationConfig, NETWORK, Operator, PROJECT, Pages};
 use crate::milo::MiloUser;
-use crate::node::{HOST, ISSUER_NAME};
+use crate::node::ISSUER_NAME;
 use crate::objects::{apply, apply_crds};
 use crate::rights::PlaneUser;
-use crate::{CellConfig, checkout, provider, wait};
+use crate::{CellConfig, Hub, Node, checkout, provider, wait};
 
 /// Time limit until the project calls admission.
 const WITHIN: Duration = Duration::from_mins(1);
@@ -33,6 +34,11 @@ const CRDS: [&str; 3] = [
     "operator.victoriametrics.com_vmrules",
     "resourcemetrics.miloapis.com_resourcemetricspolicies",
 ];
+/// Headings of the steps.
+pub(super) const RIGHTS: &str = "3. Give the rights on the hub";
+pub(super) const SERVICE_FOR_OTHERS: &str = "4. Deploy the management process";
+pub(super) const INTERPRETER: &str = "6. Register the interpreter";
+const USER_ON_HUB: &str = "The user on the hub";
 /// Paths of Milo's front. The process replaces the second one.
 const ROOT: &str = "";
 const PROJECTS: &str = "/projects/none/control-plane";
@@ -40,10 +46,11 @@ const PROJECTS: &str = "/projects/none/control-plane";
 impl Installation {
     pub(super) async fn install(&mut self, config: &InstallationConfig) -> anyhow::Result<()> {
         self.write_files(config).await?;
+        let project = self.milo.project(PROJECT)?.client();
         tokio::try_join!(
             self.prepare_management().boxed(),
             self.prepare_cells().boxed(),
-            self.prepare_project(config).boxed()
+            config.offer_cities(&project).boxed()
         )?;
         for cell in &config.cells {
             let crds = self.install_step("1. Install the CRDs", 0)?;
@@ -52,20 +59,20 @@ impl Installation {
             let label = self.install_step("2. Label the cells", 0)?;
             self.operator.run(&of_cell(label, cell)).await?;
         }
-        let rights = self.install_step("3. Give the rights on the hub", 0)?;
+        let rights = self.install_step(RIGHTS, 0)?;
         self.operator.run(rights).await?;
-        self.trust_the_management_cluster().await?;
+        trust(&self.pages, &self.operator, &self.hub, &self.management).await?;
         let rights = "The users at the root and in the projects";
         self.operator.run(self.deploy_step(rights)?).await?;
         let management = async { self.operator.run(self.deploy_step("Apply")?).await };
         let cells = config.cells.iter().map(|cell| self.deploy_cell(cell));
         tokio::try_join!(management, try_join_all(cells))?;
-        let service = self.install_step("4. Deploy the management process", 0)?;
+        let service = self.install_step(SERVICE_FOR_OTHERS, 0)?;
         let address = self.webhook_address().await?;
         self.operator
             .run(&service.replace("ADDRESS", &address))
             .await?;
-        for heading in ["6. Register the interpreter", "7. Register admission"] {
+        for heading in [INTERPRETER, "7. Register admission"] {
             self.operator.run(self.install_step(heading, 0)?).await?;
         }
         self.registrations = Some(self.milo.copy_registrations(PROJECT)?);
@@ -134,8 +141,7 @@ impl Installation {
             self.write_for_pods(&format!("management/{name}.kubeconfig"), &kubeconfig, None)
                 .await?;
         }
-        let user = self.pages.deploy.block("The user on the hub", "yaml")?;
-        let user: Value = serde_saphyr::from_str(user)?;
+        let user = user_on_hub(&self.pages)?;
         let (name, hub) = (
             "management/downstream-kubeconfig.yaml",
             self.hub.plane().kubeconfig().to_owned(),
@@ -170,28 +176,15 @@ impl Installation {
         Ok(())
     }
 
-    /// Writes a kubeconfig that is valid in Pods, with the first user of `users`. Exposes the port of the server.
+    /// Writes a kubeconfig that is valid in Pods, with the first user of `users`.
     async fn write_for_pods(
         &mut self,
         name: &str,
         kubeconfig: &Path,
         users: Option<&Value>,
     ) -> anyhow::Result<()> {
-        let mut kubeconfig: Value = serde_saphyr::from_str(&fs::read_to_string(kubeconfig)?)?;
-        let server = field(&mut kubeconfig, "/clusters/0/cluster/server")?;
-        let url: http::Uri = server.as_str().context("no server")?.parse()?;
-        let port = url.port_u16().context("no port")?;
-        *server = format!("https://{HOST}:{port}{}", url.path().trim_end_matches('/')).into();
-        if let Some(users) = users {
-            let name = users.pointer("/users/0/name").context("no user")?;
-            *field(&mut kubeconfig, "/contexts/0/context/user")? = name.clone();
-            *field(&mut kubeconfig, "/users")? = users.get("users").context("no users")?.clone();
-        }
-        if !self.exposed.contains_key(&port) {
-            let exposed = self.management.expose(port).await?;
-            self.exposed.insert(port, exposed);
-        }
-        self.operator.write(name, &kubeconfig.to_string())
+        let text = self.exposed.kubeconfig(&self.management, kubeconfig, users);
+        self.operator.write(name, &text.await?)
     }
 
     /// Gives the management cluster what the documentation requires.
@@ -220,27 +213,29 @@ impl Installation {
         }
         Ok(())
     }
-
-    /// Lets the hub accept the tokens of the management cluster.
-    async fn trust_the_management_cluster(&self) -> anyhow::Result<()> {
-        let heading = "The user on the hub";
-        self.operator.run(self.deploy_step(heading)?).await?;
-        let example = self.pages.deploy.nth(heading, "yaml", 1)?;
-        let mut configuration: Value = serde_saphyr::from_str(example)?;
-        *field(&mut configuration, "/jwt/0/issuer/url")? = self.management.url().into();
-        let authority = self.management.authority()?;
-        *field(&mut configuration, "/jwt/0/issuer/certificateAuthority")? = authority.into();
-        let jwt = configuration.get("jwt").and_then(Value::as_array);
-        let jwt = jwt.context("no jwt")?;
-        self.hub.trust_issuers(jwt)
-    }
 }
 
-/// Returns a field that exists.
-fn field<'v>(value: &'v mut Value, pointer: &str) -> anyhow::Result<&'v mut Value> {
-    value
-        .pointer_mut(pointer)
-        .with_context(|| format!("no field {pointer}"))
+/// Returns the user of the management process in the kubeconfig of the hub.
+pub(super) fn user_on_hub(pages: &Pages) -> anyhow::Result<Value> {
+    let user = pages.deploy.block(USER_ON_HUB, "yaml")?;
+    Ok(serde_saphyr::from_str(user)?)
+}
+
+/// Lets a hub accept the tokens of a cluster.
+pub(super) async fn trust(
+    pages: &Pages,
+    operator: &Operator,
+    hub: &Hub,
+    cluster: &Node,
+) -> anyhow::Result<()> {
+    operator.run(pages.deploy.block(USER_ON_HUB, "sh")?).await?;
+    let example = pages.deploy.nth(USER_ON_HUB, "yaml", 1)?;
+    let mut configuration: Value = serde_saphyr::from_str(example)?;
+    *field(&mut configuration, "/jwt/0/issuer/url")? = cluster.url().into();
+    let authority = cluster.authority()?;
+    *field(&mut configuration, "/jwt/0/issuer/certificateAuthority")? = authority.into();
+    let jwt = configuration.get("jwt").and_then(Value::as_array);
+    hub.trust_issuers(jwt.context("no jwt")?)
 }
 
 /// Returns the operator's folder of a cell. The documentation calls it `cell`.
