@@ -88,8 +88,10 @@ impl Pages {
     }
 
     /// Returns an operator who knows the shell functions of the documentation.
-    fn operator(&self, directory: PathBuf, peers: &Peers) -> anyhow::Result<Operator> {
-        Operator::new(directory, peers, self.install.block("Install", "sh")?)
+    fn operator(&self, directory: &Path, config: &InstallationConfig) -> anyhow::Result<Operator> {
+        let functions = self.install.block("Install", "sh")?;
+        let directory = directory.join("operator");
+        Operator::new(directory, &config.peers, &config.binary, functions)
     }
 }
 
@@ -156,7 +158,7 @@ impl Installation {
 
     async fn boot(config: &InstallationConfig, directory: PathBuf) -> anyhow::Result<Self> {
         let pages = Pages::read()?;
-        let operator = pages.operator(directory.join("operator"), &config.peers)?;
+        let operator = pages.operator(&directory, config)?;
         let management = async {
             let node = Node::start(&config.node("management")).await?;
             node.install_cert_manager().await?;

@@ -7,16 +7,22 @@ use harness::wait;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::PostParams;
 use kube::{Api, ResourceExt};
+use tokio::time::Instant;
 
 use super::flow::no_container_has_restarted;
 use super::objects::workload;
 use super::{CITY, WITHIN, config};
 
-/// A Workload gets to the hub. No cell runs it, because there is none.
+/// Also runs the binary on the host first, with the overlay `dev`. The overlay `single-cluster` then replaces it.
 pub(crate) async fn a_single_cluster_is_its_own_project() -> anyhow::Result<()> {
-    let cluster = SingleCluster::start(&config()?).await?;
-    let ready = cluster.ready_after().as_secs_f64();
-    eprintln!("single cluster ready after {ready:.1} s");
+    let begin = Instant::now();
+    let mut cluster = SingleCluster::start(&config()?).await?;
+    let after = |what: &str| eprintln!("{what} after {:.1} s", begin.elapsed().as_secs_f64());
+    after("single cluster");
+    cluster.develop().await?;
+    after("overlay dev");
+    cluster.install().await?;
+    after("overlay single-cluster");
     let result = tokio::select! {
         result = a_workload_gets_to_the_hub(&cluster) => result,
         death = cluster.node().death() => Err(death),
@@ -26,6 +32,7 @@ pub(crate) async fn a_single_cluster_is_its_own_project() -> anyhow::Result<()> 
     result
 }
 
+/// No cell runs the Workload, because there is none.
 async fn a_workload_gets_to_the_hub(cluster: &SingleCluster) -> anyhow::Result<()> {
     let client = cluster.node().client();
     refuses(&client).await?;

@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, ensure};
@@ -12,6 +12,7 @@ use tokio::process::Command;
 
 use crate::checkout;
 use crate::peers::Peers;
+use crate::process::{ChildProcess, Program};
 
 /// The directory and the shell of an operator.
 pub struct Operator {
@@ -23,17 +24,23 @@ pub struct Operator {
 
 impl Operator {
     /// Lets the operator use this directory. It gets a link `compute-federation` to the checkout. `functions` precede
-    /// all commands.
-    pub(super) fn new(directory: PathBuf, peers: &Peers, functions: &str) -> anyhow::Result<Self> {
+    /// all commands. The commands find kubectl and the binary.
+    pub(super) fn new(
+        directory: PathBuf,
+        peers: &Peers,
+        binary: &Path,
+        functions: &str,
+    ) -> anyhow::Result<Self> {
         fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
         let checkout = checkout::root().canonicalize()?;
         symlink(checkout, directory.join("compute-federation"))?;
         let kubectl = peers.program("kubectl");
-        let folder = kubectl.parent().context("kubectl has no folder")?;
+        let programs = [kubectl.as_path(), binary];
+        let folders = programs.iter().filter_map(|program| program.parent());
         let inherited = env::var_os("PATH").unwrap_or_default();
-        let folders = [folder.to_owned()].into_iter();
+        let inherited = env::split_paths(&inherited);
         Ok(Self {
-            path: env::join_paths(folders.chain(env::split_paths(&inherited)))?,
+            path: env::join_paths(folders.map(Path::to_owned).chain(inherited))?,
             directory,
             functions: functions.to_owned(),
         })
@@ -76,5 +83,24 @@ impl Operator {
         let text = String::from_utf8_lossy(&output.stdout);
         ensure!(output.status.success(), "{commands}\n{text}{error}");
         Ok(text.into_owned())
+    }
+
+    /// Starts a program with a command. The program ends with the returned process.
+    ///
+    /// # Errors
+    ///
+    /// When the shell cannot be started.
+    pub(super) async fn start(&self, name: &str, command: &str) -> anyhow::Result<ChildProcess> {
+        let directory = self.directory.display();
+        let path = self.path.to_string_lossy();
+        let script = format!("cd '{directory}' && PATH='{path}' exec {command}");
+        ChildProcess::start(Program {
+            name,
+            path: "bash".into(),
+            args: vec!["-c".into(), script.into()],
+            logs: &self.directory,
+            remove: None,
+        })
+        .await
     }
 }

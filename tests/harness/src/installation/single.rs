@@ -1,16 +1,16 @@
-//! compute-federation as Pods in a cluster that is its own project, with a hub and without cells.
+//! A cluster that is its own project, with a hub and without cells.
 
 use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
 use futures::FutureExt;
-use tokio::time::Instant;
 
 use super::exposed::ExposedServers;
 use super::operator::Operator;
 use super::steps::{INTERPRETER, RIGHTS, SERVICE_FOR_OTHERS, refuses, trust, user_on_hub};
-use super::{InstallationConfig, Pages};
+use super::{InstallationConfig, Pages, service_address};
 use crate::federation::parts::crd_of_others;
 use crate::objects::apply_crds;
 use crate::{Hub, Node, files, inotify, wait};
@@ -25,33 +25,37 @@ const CRDS: [&str; 3] = [
     "networking.datumapis.com_networks.yaml",
     "resourcemetrics.miloapis.com_resourcemetricspolicies.yaml",
 ];
+/// Heading of the steps with the overlay `dev`.
+const DEVELOP: &str = "Develop against a cluster";
 
-/// A cluster that is its own project, and a hub.
+/// A cluster that is its own project, and a hub. The cluster needs what the documentation requires, and the operator
+/// has the kubeconfigs.
 pub struct SingleCluster {
+    directory: PathBuf,
     node: Node,
     hub: Hub,
-    ready_after: Duration,
-    _exposed: ExposedServers,
+    pages: Pages,
+    operator: Operator,
+    exposed: ExposedServers,
 }
 
 impl SingleCluster {
-    /// Starts the cluster and a hub, and installs the overlay `single-cluster` as the documentation says. Returns when
-    /// the API server calls admission. Starts none of the cells, but offers their cities.
+    /// Starts the cluster and a hub. Starts none of the cells in the configuration, but offers their cities.
     ///
     /// # Errors
     ///
-    /// When a part does not start, or a command of the documentation fails. The error contains the command.
+    /// When a part does not start.
     pub async fn start(config: &InstallationConfig) -> anyhow::Result<Self> {
         inotify::ensure_instances()?;
-        let begin = Instant::now();
         let directory = files::create(&config.target, "single-cluster")?;
         let pages = Pages::read()?;
-        let operator = pages.operator(directory.join("operator"), &config.peers)?;
+        let operator = pages.operator(&directory, config)?;
         let node = async {
             let node = Node::start(&config.node(NAME)).await?;
             node.install_cert_manager().await?;
             let crds = CRDS.map(crd_of_others);
             apply_crds(&node.client(), &crds).await?;
+            config.offer_cities(&node.client()).await?;
             anyhow::Ok(node)
         };
         let hub = config.hub();
@@ -62,26 +66,91 @@ impl SingleCluster {
         )?;
         node.load(&image).await?;
         fs::remove_file(&image)?;
-        let mut exposed = ExposedServers::default();
-        let installed = install(&pages, &operator, &node, &hub, &mut exposed).boxed();
-        installed
-            .await
-            .with_context(|| format!("in {}", directory.display()))?;
-        config.offer_cities(&node.client()).await?;
-        let client = node.client();
-        let called = || refuses(&client);
-        wait::eventually("the API server calls admission", WITHIN, called).await?;
+        for (name, kubeconfig) in [
+            ("hub", hub.plane().kubeconfig()),
+            ("management", &node.kubeconfig()),
+        ] {
+            let text = fs::read_to_string(kubeconfig)?;
+            operator.write(&format!("{name}.kubeconfig"), &text)?;
+        }
+        operator.run(pages.install.block(RIGHTS, "sh")?).await?;
         Ok(Self {
+            directory,
             node,
             hub,
-            ready_after: begin.elapsed(),
-            _exposed: exposed,
+            pages,
+            operator,
+            exposed: ExposedServers::default(),
         })
     }
 
-    /// Returns the time from the start until compute-federation was ready.
-    pub fn ready_after(&self) -> Duration {
-        self.ready_after
+    /// Applies the overlay `dev` and runs the binary on the host. Returns when the API server has called its admission.
+    ///
+    /// # Errors
+    ///
+    /// When a command of the documentation fails, or the API server does not call admission.
+    pub async fn develop(&self) -> anyhow::Result<()> {
+        let pages = &self.pages.deploy;
+        let config = pages.block(DEVELOP, "yaml")?;
+        self.operator.write("dev.yaml", config)?;
+        self.operator.run(pages.nth(DEVELOP, "sh", 0)?).await?;
+        let command = pages.nth(DEVELOP, "sh", 1)?;
+        let process = self.operator.start("dev", command).await?;
+        process
+            .while_running(self.until_admission_is_called())
+            .await?;
+        process.terminate().await;
+        Ok(())
+    }
+
+    /// Installs the overlay `single-cluster`. Returns when the API server calls admission.
+    ///
+    /// # Errors
+    ///
+    /// When a command of the documentation fails, or the API server does not call admission.
+    pub async fn install(&mut self) -> anyhow::Result<()> {
+        let installed = self.follow_the_documentation().boxed().await;
+        installed.with_context(|| format!("in {}", self.directory.display()))?;
+        self.until_admission_is_called().await
+    }
+
+    async fn follow_the_documentation(&mut self) -> anyhow::Result<()> {
+        let Self {
+            node,
+            hub,
+            pages,
+            operator,
+            ..
+        } = self;
+        let kubeconfig = hub.plane().kubeconfig();
+        let user = user_on_hub(pages)?;
+        let kubeconfig = self.exposed.kubeconfig(node, kubeconfig, Some(&user));
+        let name = format!("{NAME}/downstream-kubeconfig.yaml");
+        operator.write(&name, &kubeconfig.await?)?;
+        let name = format!("{NAME}/kustomization.yaml");
+        operator.write(&name, pages.deploy.file(&name)?)?;
+        trust(pages, operator, hub, node).await?;
+        let commands = pages.deploy.block("Deploy to a single cluster", "sh")?;
+        // The overlay `dev` may have created the namespace.
+        let again = commands.replace("create namespace", "get namespace");
+        let namespace = operator
+            .run("management get namespace compute-system")
+            .await;
+        let commands = if namespace.is_ok() { &again } else { commands };
+        operator.run(commands).await?;
+        // The API server of this cluster finds the Service itself.
+        let service = pages.install.block(SERVICE_FOR_OTHERS, "sh")?;
+        let service = service.replace("in hub root", "in hub");
+        let address = service_address(node).await?;
+        operator.run(&service.replace("ADDRESS", &address)).await?;
+        let interpreter = pages.install.block(INTERPRETER, "sh")?;
+        operator.run(interpreter).await.map(drop)
+    }
+
+    async fn until_admission_is_called(&self) -> anyhow::Result<()> {
+        let client = self.node.client();
+        let called = || refuses(&client);
+        wait::eventually("the API server calls admission", WITHIN, called).await
     }
 
     /// Returns the cluster.
@@ -98,40 +167,4 @@ impl SingleCluster {
     pub async fn stop(self) {
         tokio::join!(self.node.stop(), self.hub.stop());
     }
-}
-
-async fn install(
-    pages: &Pages,
-    operator: &Operator,
-    node: &Node,
-    hub: &Hub,
-    exposed: &mut ExposedServers,
-) -> anyhow::Result<()> {
-    for (name, kubeconfig) in [
-        ("hub", hub.plane().kubeconfig()),
-        ("management", &node.kubeconfig()),
-    ] {
-        let text = fs::read_to_string(kubeconfig)?;
-        operator.write(&format!("{name}.kubeconfig"), &text)?;
-    }
-    let kubeconfig = hub.plane().kubeconfig();
-    let user = user_on_hub(pages)?;
-    let kubeconfig = exposed.kubeconfig(node, kubeconfig, Some(&user)).await?;
-    operator.write(&format!("{NAME}/downstream-kubeconfig.yaml"), &kubeconfig)?;
-    let kustomization = format!("{NAME}/kustomization.yaml");
-    operator.write(&kustomization, pages.deploy.file(&kustomization)?)?;
-
-    operator.run(pages.install.block(RIGHTS, "sh")?).await?;
-    trust(pages, operator, hub, node).await?;
-    let commands = pages.deploy.block("Deploy to a single cluster", "sh")?;
-    operator.run(commands).await?;
-    // The API server of this cluster finds the Service itself.
-    let service = pages.install.block(SERVICE_FOR_OTHERS, "sh")?;
-    let service = service.replace("in hub root", "in hub");
-    let address = super::service_address(node).await?;
-    operator.run(&service.replace("ADDRESS", &address)).await?;
-    operator
-        .run(pages.install.block(INTERPRETER, "sh")?)
-        .await
-        .map(drop)
 }
