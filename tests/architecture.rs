@@ -34,7 +34,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ),
     ("controllers", &["api", "interpreters", "multicluster"]),
     ("fuzz", &["api", "interpreters", "webhooks"]),
-    ("harness", &["api", "multicluster"]),
+    ("harness", &["api", "image", "multicluster"]),
     ("image", &[]),
     ("interpreters", &["api"]),
     ("multicluster", &["api"]),

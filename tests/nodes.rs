@@ -3,7 +3,7 @@
 //! A node needs root and cgroups. On a machine that cannot run nodes, every test is ignored, and the reason is printed.
 //!
 //! Tests of Pods share one node. It starts when the first of them runs, and ends with the test run, also if the run is
-//! killed or panics. Tests of the life of a node start their own.
+//! killed or panics. Tests of the life of a node start their own. Tests of compute-federation's Pods share an installation.
 
 #![allow(
     clippy::expect_used,
@@ -15,6 +15,8 @@
 
 #[path = "nodes/client.rs"]
 mod client;
+#[path = "nodes/deployed.rs"]
+mod deployed;
 #[path = "nodes/fixture.rs"]
 mod fixture;
 #[path = "nodes/lifetime.rs"]
@@ -30,10 +32,10 @@ use std::sync::Arc;
 use anyhow::Context;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use harness::{Node, node};
+use harness::{Installation, Node, node};
 use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::{Handle, Runtime};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, RwLock};
 
 /// Number of concurrent tests.
 const THREADS: usize = 3;
@@ -45,24 +47,60 @@ enum Test {
     Shared(for<'n> fn(&'n Node) -> BoxFuture<'n, anyhow::Result<()>>),
     /// Starts its own nodes.
     Apart(fn() -> BoxFuture<'static, anyhow::Result<()>>),
+    /// Runs on the shared installation, while no other test runs.
+    Deployed(for<'i> fn(&'i Installation) -> BoxFuture<'i, anyhow::Result<()>>),
 }
 
-/// The shared node.
+/// What tests share.
 #[derive(Default)]
-struct Shared(OnceCell<anyhow::Result<Node>>);
+struct Shared {
+    node: OnceCell<anyhow::Result<Node>>,
+    installation: OnceCell<anyhow::Result<Installation>>,
+    /// A test on the installation holds the lock for writing. It measures times, and other tests would load the machine.
+    quiet: RwLock<()>,
+}
 
 impl Shared {
     async fn run(&self, test: Test) -> anyhow::Result<()> {
-        let run = match test {
-            Test::Apart(run) => return run().await,
-            Test::Shared(run) => run,
-        };
-        let node = self.0.get_or_init(|| fixture::start_with_addons("shared"));
-        let node = node.await.as_ref();
-        let node = node.map_err(|error| anyhow::anyhow!("{error:#}"))?;
-        tokio::select! {
-            result = run(node) => result.with_context(|| format!("in {}", node.directory().display())),
-            death = node.death() => Err(death),
+        match test {
+            Test::Apart(run) => {
+                let _shared = self.quiet.read().await;
+                run().await
+            }
+            Test::Shared(run) => {
+                let _shared = self.quiet.read().await;
+                let node = self
+                    .node
+                    .get_or_init(|| fixture::start_with_addons("shared"));
+                let node = node.await.as_ref();
+                let node = node.map_err(|error| anyhow::anyhow!("{error:#}"))?;
+                tokio::select! {
+                    result = run(node) => result.with_context(|| format!("in {}", node.directory().display())),
+                    death = node.death() => Err(death),
+                }
+            }
+            Test::Deployed(run) => {
+                let _alone = self.quiet.write().await;
+                let installation = self
+                    .installation
+                    .get_or_init(deployed::install)
+                    .await
+                    .as_ref();
+                let installation = installation.map_err(|error| anyhow::anyhow!("{error:#}"))?;
+                tokio::select! {
+                    result = run(installation) => result,
+                    death = installation.death() => Err(death),
+                }
+            }
+        }
+    }
+
+    async fn stop(self) {
+        if let Some(Ok(node)) = self.node.into_inner() {
+            node.stop().await;
+        }
+        if let Some(Ok(installation)) = self.installation.into_inner() {
+            installation.stop().await;
         }
     }
 }
@@ -72,6 +110,7 @@ macro_rules! tests {
         vec![$((concat!(stringify!($module), "::", stringify!($name)), tests!(@$kind $module::$name))),*]
     };
     (@Apart $module:ident::$name:ident) => { Test::Apart(|| $module::$name().boxed()) };
+    (@Deployed $module:ident::$name:ident) => { Test::Deployed(|installation| $module::$name(installation).boxed()) };
     (@Shared $module:ident::$name:ident) => { Test::Shared(|node| $module::$name(node).boxed()) };
 }
 
@@ -88,6 +127,18 @@ fn all() -> Vec<(&'static str, Test)> {
         Apart lifetime::nothing_is_left_when_the_harness_is_killed;
         Apart lifetime::the_next_node_removes_what_a_killed_tether_left;
         Apart lifetime::the_error_for_a_dead_kubelet_shows_its_log;
+        Apart deployed::a_single_cluster_is_its_own_project;
+        Deployed deployed::a_workload_goes_all_the_way_and_back;
+        Deployed deployed::containers_run_as_the_manifest_says;
+        Deployed deployed::no_call_fails_during_planned_changes;
+        Deployed deployed::a_killed_leader_costs_only_the_calls_in_flight;
+    ]
+}
+
+/// Tests that take many minutes. They are ignored.
+fn soak() -> Vec<(&'static str, Test)> {
+    tests![
+        Deployed deployed::renewals_and_another_authority;
     ]
 }
 
@@ -104,10 +155,15 @@ fn main() -> ExitCode {
         eprintln!("all tests of nodes are skipped: {reason}");
     }
     let shared = Arc::new(Shared::default());
-    let trials = all().into_iter().map(|(name, test)| {
-        trial(name, test, &shared, runtime.handle()).with_ignored_flag(supported.is_err())
-    });
-    let trials = trials.collect();
+    let trial = |(name, test)| trial(name, test, &shared, runtime.handle());
+    let ordinary = all().into_iter().map(trial);
+    let ordinary = ordinary.map(|trial| trial.with_ignored_flag(supported.is_err()));
+    let soak = soak().into_iter().map(trial);
+    // A machine that cannot run nodes runs no ignored test either.
+    let soak = soak.filter(|_| supported.is_ok());
+    let trials = ordinary
+        .chain(soak.map(|trial| trial.with_ignored_flag(true)))
+        .collect();
 
     // The test run blocks this thread, so a task handles Ctrl-C.
     runtime.spawn(async {
@@ -117,8 +173,8 @@ fn main() -> ExitCode {
         }
     });
     let conclusion = libtest_mimic::run(&args, trials);
-    if let Some(Ok(node)) = Arc::into_inner(shared).and_then(|shared| shared.0.into_inner()) {
-        runtime.block_on(node.stop());
+    if let Some(shared) = Arc::into_inner(shared) {
+        runtime.block_on(shared.stop());
     }
     conclusion.exit_code()
 }

@@ -137,7 +137,7 @@ impl LeaderElector {
                 if is_held && begun.elapsed() < RENEW_DEADLINE / 2 {
                     return begun;
                 }
-                sleep(RETRY).await;
+                sleep(self.until_next_try()).await;
             }
         };
         let Some(mut renewed) = release.run_until_cancelled(acquired).await else {
@@ -167,6 +167,15 @@ impl LeaderElector {
         leadership.lose();
         self.release().await;
         Ok(())
+    }
+
+    /// Returns the wait until the next try to acquire the lease. It ends with the lease, so that the end of a leader
+    /// costs no additional time.
+    fn until_next_try(&self) -> Duration {
+        let observed = self.observed.as_ref();
+        let left = observed.map(|observed| DURATION.saturating_sub(observed.at.elapsed()));
+        left.filter(|left| !left.is_zero())
+            .map_or(RETRY, |left| left.min(RETRY))
     }
 
     /// Tries to acquire or renew the lease. Returns whether this process holds it now. If not, another process holds
@@ -291,6 +300,33 @@ mod tests {
         assert!(leadership.deadline().is_ok());
         leadership.lose();
         assert_eq!(leadership.deadline(), Err(NotLeading));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_nobody_renews_is_taken_when_it_ends() {
+        let server = apiserver::ApiServer::new();
+        server.put(apiserver::objects::namespace("ns", "namespace-uid"));
+        let metrics = Metrics::default();
+        let elector = |identity: &str| {
+            LeaderElector::new(
+                server.client(),
+                "ns",
+                "lease",
+                identity.to_owned(),
+                &metrics,
+            )
+        };
+        assert!(elector("killed").acquire_or_renew().await.unwrap());
+        let (leadership, begun) = (Leadership::default(), Instant::now());
+        let running =
+            tokio::spawn(elector("this").run(leadership.clone(), CancellationToken::new()));
+        leadership.gained().cancelled().await;
+        let after = begun.elapsed();
+        running.abort();
+        assert!(
+            after >= DURATION && after < DURATION + RETRY / 4,
+            "{after:?}"
+        );
     }
 
     /// I-23: a leader stops when it reads that another process holds the lease.

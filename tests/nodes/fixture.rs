@@ -45,7 +45,7 @@ pub(crate) fn programs() -> anyhow::Result<NodePrograms> {
 }
 
 /// Returns Cargo's target directory.
-fn target() -> PathBuf {
+pub(crate) fn target() -> PathBuf {
     let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
     temporary.parent().unwrap_or(temporary).to_owned()
 }

@@ -1,9 +1,11 @@
 //! `cargo xtask demo`: follows a Workload through a real federation.
 
 mod checks;
+mod deployed;
 mod hops;
 mod layout;
 mod once;
+mod scene;
 mod screen;
 
 use std::path::PathBuf;
@@ -17,11 +19,10 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::build;
-use crate::observe::Observer;
+use crate::observe::ObservedPlane;
 use crate::output::{Closed, print, tell};
 pub(crate) use hops::spec;
-use hops::{creation, phases};
-use screen::Screen;
+use scene::DemoScene;
 
 /// Namespace of the demo in the project.
 const NAMESPACE: &str = "demo";
@@ -30,6 +31,10 @@ const WORKLOAD: &str = "web";
 
 /// Follows a Workload through a real federation and shows it live.
 #[derive(clap::Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each field is a flag of the command line"
+)]
 pub(crate) struct Args {
     /// Create, scale, move and delete the Workload, print how long each hop took, and exit.
     #[arg(long)]
@@ -37,6 +42,9 @@ pub(crate) struct Args {
     /// With --once: create the Workload again at the end. Leave the federation running, also if the demo fails.
     #[arg(long)]
     keep: bool,
+    /// Run compute-federation as Pods on real nodes, installed from the overlays of deploy. Needs root and cgroups.
+    #[arg(long, conflicts_with_all = ["keep", "down"])]
+    deployed: bool,
     /// End the federations that --keep has left running.
     #[arg(long, conflicts_with_all = ["once", "keep"])]
     down: bool,
@@ -49,6 +57,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     tell("building compute-federation");
     let binary = build::binary()?;
     let peers = Peers::find_or_build(|progress| tell(progress))?;
+    if args.deployed {
+        return deployed::run(args, binary, peers);
+    }
     let config = config("demo", binary, peers);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -163,38 +174,22 @@ async fn show(args: &Args, peers: &Peers, federation: &Federation) -> anyhow::Re
             plane.kubeconfig().display()
         ))?;
     }
-    let edit = format!(
-        "{} --kubeconfig={} --namespace={NAMESPACE} edit workload {WORKLOAD}",
-        peers.program("kubectl").display(),
-        federation.project().kubeconfig().display()
-    );
     let client = federation.project().client();
     let hub_namespace = create_namespace(&client, NAMESPACE).await?;
     federation.register_admission().await?;
-    let mut observer = Observer::start(federation, NAMESPACE, &hub_namespace);
-    let mut screen = Screen::new(federation);
-    if args.once {
-        once::run(phases(), federation, &mut observer, &mut screen).await?;
-        once::show_emptiness(federation, &hub_namespace).await?;
-        if args.keep {
-            let again = vec![creation("create again, to be looked at")];
-            once::run(again, federation, &mut observer, &mut screen).await?;
-            print(format!(
-                "\nWorkload {WORKLOAD} in namespace {NAMESPACE} of the project keeps running; change it:\n{edit}"
-            ))?;
-        }
-        return Ok(());
-    }
-    print(format!(
-        "Workload {WORKLOAD} in namespace {NAMESPACE} of the project; Ctrl-C ends the demo. Change it and see:\n{edit}"
-    ))?;
-    if let Some(spec) = creation("create").spec {
-        apply(&client, &spec).await?;
-    }
-    loop {
-        screen.draw(&observer.state, &[])?;
-        observer.changed().await?;
-    }
+    let logs = logs.clone();
+    let scene = DemoScene {
+        planes: ObservedPlane::all_of(federation),
+        customer: client,
+        hub_namespace,
+        log: Box::new(move |process| logs.join(format!("{process}.log"))),
+        edit: format!(
+            "{} --kubeconfig={} --namespace={NAMESPACE} edit workload {WORKLOAD}",
+            peers.program("kubectl").display(),
+            federation.project().kubeconfig().display()
+        ),
+    };
+    scene.play(args).await
 }
 
 async fn apply(client: &Client, spec: &Value) -> anyhow::Result<()> {

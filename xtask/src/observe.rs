@@ -12,7 +12,7 @@ use harness::{Federation, Plane};
 use k8s_openapi::NamespaceResourceScope;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Api, Resource, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
@@ -28,6 +28,34 @@ pub(crate) struct ObservedState {
     pub(crate) policies: Objects<PropagationPolicy>,
 }
 
+/// An API server whose objects are observed.
+pub(crate) struct ObservedPlane {
+    /// `project`, `hub` or `cell`.
+    pub(crate) kind: &'static str,
+    pub(crate) name: String,
+    pub(crate) client: Client,
+}
+
+impl ObservedPlane {
+    /// Returns the API servers of a federation.
+    pub(crate) fn all_of(federation: &Federation) -> Vec<Self> {
+        let observed = |plane: &Plane| Self {
+            kind: plane.kind(),
+            name: plane.name().to_owned(),
+            client: plane.client(),
+        };
+        federation.planes().map(observed).collect()
+    }
+
+    /// Returns the namespace of this API server, for a namespace of the project and its hub namespace.
+    pub(crate) fn namespace<'n>(&self, namespace: &'n str, hub_namespace: &'n str) -> &'n str {
+        match self.kind {
+            "project" => namespace,
+            _ => hub_namespace,
+        }
+    }
+}
+
 type StateChange = Box<dyn FnOnce(&mut ObservedState) + Send>;
 
 /// Keeps an [`ObservedState`] up to date.
@@ -38,17 +66,15 @@ pub(crate) struct Observer {
 
 impl Observer {
     /// Watches a namespace of the project, and the namespace `hub_namespace` on the hub and in the cells.
-    pub(crate) fn start(federation: &Federation, namespace: &str, hub_namespace: &str) -> Self {
+    pub(crate) fn start(planes: &[ObservedPlane], namespace: &str, hub_namespace: &str) -> Self {
         let (sender, changes) = mpsc::unbounded_channel();
-        let (project, hub) = (federation.project(), federation.hub());
-        watch(project, namespace, &sender, |state| &mut state.workloads);
-        watch(hub, hub_namespace, &sender, |state| &mut state.policies);
-        for plane in federation.planes() {
-            let namespace = if plane.kind() == "project" {
-                namespace
-            } else {
-                hub_namespace
-            };
+        for plane in planes {
+            let namespace = plane.namespace(namespace, hub_namespace);
+            match plane.kind {
+                "project" => watch(plane, namespace, &sender, |state| &mut state.workloads),
+                "hub" => watch(plane, namespace, &sender, |state| &mut state.policies),
+                _ => {}
+            }
             watch(plane, namespace, &sender, |state| &mut state.deployments);
             watch(plane, namespace, &sender, |state| &mut state.instances);
         }
@@ -75,7 +101,7 @@ impl Observer {
 }
 
 fn watch<K>(
-    plane: &Plane,
+    plane: &ObservedPlane,
     namespace: &str,
     sender: &UnboundedSender<StateChange>,
     objects: fn(&mut ObservedState) -> &mut Objects<K>,
@@ -87,8 +113,8 @@ fn watch<K>(
         + Send
         + 'static,
 {
-    let api: Api<K> = Api::namespaced(plane.client(), namespace);
-    let (plane, sender) = (plane.name().to_owned(), sender.clone());
+    let api: Api<K> = Api::namespaced(plane.client.clone(), namespace);
+    let (plane, sender) = (plane.name.clone(), sender.clone());
     tokio::spawn(async move {
         let mut events = watcher(api, watcher::Config::default())
             .backoff(SteadyBackoff)

@@ -38,8 +38,8 @@ enum Scope {
     Federation,
     /// Tests of Pods on real nodes. They need root and cgroups; elsewhere they are skipped.
     Nodes,
-    /// Tests that take many minutes on a real federation: a thousand rotations of certificates, a burst of a thousand
-    /// objects, a kill after each write, cuts and pauses of minutes.
+    /// Tests that take many minutes, on a real federation and on nodes: a thousand rotations of certificates, a burst of
+    /// a thousand objects, a kill after each write, cuts and pauses of minutes.
     Soak,
     /// Mutations of the source that break an invariant. The test of the invariant must fail. The filter is the number
     /// of an invariant, such as I-8. Takes about an hour for all.
@@ -110,7 +110,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Scope::Monitoring => &[MONITORING],
         Scope::Federation => &[FEDERATION],
         Scope::Nodes => &[NODES],
-        Scope::Soak => &[BINARY, FEDERATION],
+        Scope::Soak => &[BINARY, FEDERATION, NODES],
         Scope::Answers => return answers(),
         Scope::Mutations => return mutations::run(filter),
         Scope::All => &[UNIT, MONITORING, FEDERATION, NODES],
@@ -250,20 +250,27 @@ fn federation(filter: Option<&str>) -> anyhow::Result<()> {
 fn nodes(filter: Option<&str>) -> anyhow::Result<()> {
     step("external programs");
     peers()?;
+    node_programs()?;
+    step("tests on nodes");
+    cargo(&[NODES, filter.as_slice()].concat())
+}
+
+/// Builds the programs of nodes, if this machine can run nodes.
+fn node_programs() -> anyhow::Result<()> {
     if node::check().is_ok() {
         NodePrograms::find_or_build(|progress| tell(progress)).context("programs of nodes")?;
     }
-    step("tests on nodes");
-    cargo(&[NODES, filter.as_slice()].concat())
+    Ok(())
 }
 
 fn soak(filter: Option<&str>) -> anyhow::Result<()> {
     step("external programs");
     peers()?;
+    node_programs()?;
     step("soak");
     // Each of these tests uses the whole machine, so the tests run one after the other.
     let alone = ["--", "--ignored", "--test-threads=1"];
-    for suite in [BINARY, FEDERATION] {
+    for suite in [BINARY, FEDERATION, NODES] {
         cargo(&[suite, filter.as_slice(), alone.as_slice()].concat())?;
     }
     Ok(())

@@ -27,14 +27,14 @@ use crate::plane::{Plane, PlanePorts};
 use crate::ports::Ports;
 use crate::process::{ChildProcess, Liveness};
 use crate::webhook_certificate::WebhookCertificate;
-use crate::{files, inotify};
+use crate::{files, inotify, provider};
 pub use config::{CellConfig, Config};
 pub(crate) use kept::KEPT_STATE;
 use kept::KeptProcesses;
 pub use kept::stop_kept;
 use parts::{
     ETCD, manager_ports, our_crds, register_interpreter, start_cell, start_etcd, start_hub,
-    start_hub_etcd, start_project, start_provider,
+    start_hub_etcd, start_project,
 };
 pub use proxies::Proxies;
 
@@ -186,7 +186,8 @@ impl Federation {
                 }
                 let role = Role::Cell { cell, hub: &hub };
                 let manager = Manager::start(setup, role, *ports).await?;
-                Ok((Some(manager), Some(start_provider(setup, cell).await?)))
+                let provider = provider::start(cell.name(), cell.kubeconfig(), setup.logs).await?;
+                Ok((Some(manager), Some(provider)))
             },
         ));
         let (runners, _): (Vec<(_, _)>, _) = tokio::try_join!(runners, members)?;

@@ -268,14 +268,38 @@ pub(crate) async fn join(
     cell: &Plane,
     config: &CellConfig,
 ) -> anyhow::Result<()> {
+    let access = CellAccess {
+        url: &format!("https://127.0.0.1:{}", cell.port()),
+        token: CELL_TOKEN,
+        ca_bundle: &setup.pki.ca_bundle(),
+    };
+    register(hub, cell.name(), &json!({CITY_CODE: config.city}), &access).await
+}
+
+/// How Karmada reaches the API server of a cell.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CellAccess<'a> {
+    pub(crate) url: &'a str,
+    pub(crate) token: &'a str,
+    /// The CA of the API server, in base64.
+    pub(crate) ca_bundle: &'a str,
+}
+
+/// Registers a cluster as a member of Karmada, with these labels.
+pub(crate) async fn register(
+    hub: &Plane,
+    name: &str,
+    labels: &Value,
+    access: &CellAccess<'_>,
+) -> anyhow::Result<()> {
     let client = hub.client();
     apply(
         &client,
         &json!({
             "apiVersion": "v1",
             "kind": "Secret",
-            "metadata": {"name": cell.name(), "namespace": "karmada-cluster"},
-            "data": {"token": STANDARD.encode(CELL_TOKEN), "caBundle": setup.pki.ca_bundle()},
+            "metadata": {"name": name, "namespace": "karmada-cluster"},
+            "data": {"token": STANDARD.encode(access.token), "caBundle": access.ca_bundle},
         }),
     )
     .await?;
@@ -284,11 +308,11 @@ pub(crate) async fn join(
         &json!({
             "apiVersion": "cluster.karmada.io/v1alpha1",
             "kind": "Cluster",
-            "metadata": {"name": cell.name(), "labels": {CITY_CODE: config.city}},
+            "metadata": {"name": name, "labels": labels},
             "spec": {
                 "syncMode": "Push",
-                "apiEndpoint": format!("https://127.0.0.1:{}", cell.port()),
-                "secretRef": {"namespace": "karmada-cluster", "name": cell.name()},
+                "apiEndpoint": access.url,
+                "secretRef": {"namespace": "karmada-cluster", "name": name},
             },
         }),
     )

@@ -7,7 +7,11 @@
 //! [`Milo`] is separate. It starts only the API servers of the projects and the root, with a front and an authorizer
 //! inside this process.
 //!
+//! [`Hub`] is a hub alone. Its cells are elsewhere.
+//!
 //! [`Node`] is a cluster with a real node, on which Pods run. It needs root.
+//!
+//! [`Installation`] is compute-federation as Pods on such nodes, with a hub and Milo.
 //!
 //! A program that uses this crate must call [`reexec`] at the start of `main`. Tethers, providers and the first process
 //! of each node are additional processes of the same executable, and `reexec` runs them.
@@ -20,7 +24,9 @@ pub mod federation;
 mod files;
 mod forward;
 mod go;
+pub mod hub;
 mod inotify;
+pub mod installation;
 mod karmada;
 pub mod kustomize;
 pub mod manager;
@@ -48,6 +54,8 @@ pub mod webhook_certificate;
 
 pub use crash::Crashing;
 pub use federation::{CellConfig, Config, Federation};
+pub use hub::{Hub, HubConfig};
+pub use installation::{Installation, InstallationConfig};
 pub use milo::{Milo, MiloConfig};
 pub use node::{Node, NodeConfig};
 pub use plane::Plane;

@@ -8,6 +8,7 @@ mod control_plane;
 mod front;
 mod gate;
 mod managers;
+mod registrations;
 mod route;
 mod user;
 
@@ -39,6 +40,7 @@ pub use config::MiloConfig;
 use config::MiloPaths;
 pub use control_plane::ControlPlane;
 use front::Front;
+pub use registrations::CopiedRegistrations;
 pub use user::{MiloUser, PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE};
 
 /// A running Milo. Its processes end when the value is dropped, or when the process that owns the value ends.

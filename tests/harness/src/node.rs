@@ -171,6 +171,31 @@ impl Node {
         self.client.clone()
     }
 
+    /// Returns a self-contained kubeconfig with all rights. It is valid on the host and in Pods.
+    pub fn kubeconfig(&self) -> PathBuf {
+        kubeconfig(&self.directory)
+    }
+
+    /// Returns the URL of the API server. It is also the issuer of the tokens of ServiceAccounts.
+    pub fn url(&self) -> String {
+        self.slot.url()
+    }
+
+    /// Returns the CA of the API server in PEM.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn authority(&self) -> anyhow::Result<String> {
+        let file = self.directory.join(PKI).join("ca.crt");
+        fs::read_to_string(&file).with_context(|| file.display().to_string())
+    }
+
+    /// Returns the path of the audit log of the API server.
+    pub fn audit_log(&self) -> PathBuf {
+        self.directory.join("logs/audit.log")
+    }
+
     /// Returns the address of the Service of [`Node::install_dns`].
     pub fn dns_address(&self) -> Ipv4Addr {
         self.slot.dns_service()

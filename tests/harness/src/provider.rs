@@ -15,6 +15,7 @@ use kube::{Api, Client, ResourceExt};
 use multicluster::{clock, connect};
 use serde_json::json;
 
+use crate::process::{ChildProcess, Program};
 use crate::wait::SteadyBackoff;
 
 /// First command-line argument of a provider process.
@@ -26,6 +27,22 @@ pub const BEHAVIOUR: &str = "harness.compute.datumapis.com/provider";
 pub const IGNORES: &str = "ignores";
 /// Value of [`BEHAVIOUR`]: the provider programs the Instance, but the process of the Instance stops.
 pub const STOPS: &str = "stops";
+
+/// Starts a provider for the cell of this kubeconfig.
+///
+/// # Errors
+///
+/// When the process cannot be started.
+pub async fn start(cell: &str, kubeconfig: &Path, logs: &Path) -> anyhow::Result<ChildProcess> {
+    ChildProcess::start(Program {
+        name: &format!("{cell}-provider"),
+        path: std::env::current_exe()?,
+        args: vec![RUN.into(), kubeconfig.into()],
+        logs,
+        remove: None,
+    })
+    .await
+}
 
 /// Serves one cell until the provider is killed. The only argument is the path of the kubeconfig.
 pub(crate) fn run(mut args: impl Iterator<Item = OsString>) -> i32 {

@@ -16,7 +16,7 @@ use super::percentile::percentile;
 use super::{Bound, Row};
 use crate::build;
 use crate::demo::{self, spec};
-use crate::observe::{ObservedState, Observer};
+use crate::observe::{ObservedPlane, ObservedState, Observer};
 
 /// The namespace of the Workloads.
 const NAMESPACE: &str = "bench";
@@ -195,7 +195,8 @@ pub(crate) async fn run(workloads: usize) -> anyhow::Result<Vec<Row>> {
 async fn measure(federation: &Federation, workloads: usize) -> anyhow::Result<Vec<Row>> {
     let client = federation.project().client();
     let hub_namespace = demo::create_namespace(&client, NAMESPACE).await?;
-    let mut observer = Observer::start(federation, NAMESPACE, &hub_namespace);
+    let planes = ObservedPlane::all_of(federation);
+    let mut observer = Observer::start(&planes, NAMESPACE, &hub_namespace);
     let api: Api<Workload> = Api::namespaced(client, NAMESPACE);
     let milestones = milestones();
     let mut taken: Vec<Vec<f64>> = vec![Vec::new(); milestones.len()];

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use harness::{Federation, process};
+use harness::process;
 use serde_json::{Value, json};
 
 use super::checks::{
     Check, HUB, Layout, PROJECT, available, deployments, deployments_in_cells, instances_in_cells,
     policies, ready, ready_in_cells, settled, workload_gone,
 };
+use super::scene::DemoScene;
 use crate::observe::ObservedState;
 
 /// One change of the Workload, and the hops that must follow it.
@@ -96,7 +97,7 @@ impl DemoPhase {
     pub(crate) fn failure(
         &self,
         state: &ObservedState,
-        federation: &Federation,
+        scene: &DemoScene,
         within: Duration,
     ) -> anyhow::Error {
         let Some((hop, evidence)) = self.missing(state) else {
@@ -106,10 +107,7 @@ impl DemoPhase {
                 within.as_secs()
             );
         };
-        let log = federation
-            .directory()
-            .join("logs")
-            .join(format!("{}.log", hop.process));
+        let log = scene.log(hop.process);
         anyhow::anyhow!(
             "{}: this hop did not happen within {} s: {}\n{evidence}\nlast lines of {}:\n{}",
             self.title,
@@ -124,8 +122,9 @@ impl DemoPhase {
 /// The network of the Instances.
 pub(crate) const NETWORK: &str = "default";
 
-const MANAGER: &str = "project-manager";
-const CELL_MANAGER: &str = "dfw1-manager";
+pub(super) const MANAGER: &str = "project-manager";
+pub(super) const CELL_MANAGER: &str = "dfw1-manager";
+pub(super) const PROVIDER: &str = "dfw1-provider";
 const KARMADA: &str = "karmada-controller-manager";
 
 impl Hop {
@@ -166,11 +165,7 @@ fn hops(layout: Layout) -> Vec<Hop> {
             CELL_MANAGER,
             instances_in_cells(layout),
         ),
-        Hop::new(
-            "cells: all Instances ready",
-            "dfw1-provider",
-            ready_in_cells(),
-        ),
+        Hop::new("cells: all Instances ready", PROVIDER, ready_in_cells()),
         Hop::new(
             "hub: copies of the Instances, ready",
             CELL_MANAGER,

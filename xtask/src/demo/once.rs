@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use api::{Instance, WorkloadDeployment};
-use harness::Federation;
 use kube::Api;
 use kube::api::ListParams;
 use tokio::time::{Instant, sleep_until};
 
 use super::hops::{DemoPhase, Hop};
+use super::scene::DemoScene;
 use super::screen::Screen;
 use super::{NAMESPACE, apply, delete};
 use crate::observe::Observer;
@@ -26,7 +26,7 @@ type PhaseReport = (&'static str, Vec<(&'static str, Option<Duration>)>);
 /// Runs the phases and prints how long each hop took.
 pub(super) async fn run(
     phases: Vec<DemoPhase>,
-    federation: &Federation,
+    scene: &DemoScene,
     observer: &mut Observer,
     screen: &mut Screen,
 ) -> anyhow::Result<()> {
@@ -34,15 +34,15 @@ pub(super) async fn run(
     for phase in phases {
         let begin = Instant::now();
         match &phase.spec {
-            Some(spec) => apply(&federation.project().client(), spec).await?,
-            None => delete(&federation.project().client()).await?,
+            Some(spec) => apply(&scene.customer, spec).await?,
+            None => delete(&scene.customer).await?,
         }
         let done = follow(&phase, begin, observer, screen).await?;
         let hops = phase.hops.iter().map(|hop| hop.title);
         report.push((phase.title, hops.zip(done).collect()));
         if phase.missing(&observer.state).is_some() {
             print_report(&report)?;
-            return Err(phase.failure(&observer.state, federation, PHASE));
+            return Err(phase.failure(&observer.state, scene, PHASE));
         }
     }
     print_report(&report)
@@ -119,29 +119,19 @@ fn print_report(report: &[PhaseReport]) -> anyhow::Result<()> {
 }
 
 /// Checks on every API server that no object is left.
-pub(super) async fn show_emptiness(
-    federation: &Federation,
-    hub_namespace: &str,
-) -> anyhow::Result<()> {
+pub(super) async fn show_emptiness(scene: &DemoScene, hub_namespace: &str) -> anyhow::Result<()> {
     print("")?;
-    for plane in federation.planes() {
-        let namespace = match plane.kind() {
-            "project" => NAMESPACE,
-            _ => hub_namespace,
-        };
-        let deployments: Api<WorkloadDeployment> = Api::namespaced(plane.client(), namespace);
-        let instances: Api<Instance> = Api::namespaced(plane.client(), namespace);
+    for plane in &scene.planes {
+        let namespace = plane.namespace(NAMESPACE, hub_namespace);
+        let deployments: Api<WorkloadDeployment> = Api::namespaced(plane.client.clone(), namespace);
+        let instances: Api<Instance> = Api::namespaced(plane.client.clone(), namespace);
         let deployments = deployments.list(&ListParams::default()).await?.items.len();
         let instances = instances.list(&ListParams::default()).await?.items.len();
+        let name = &plane.name;
         print(format!(
-            "{:<8} {deployments} WorkloadDeployments, {instances} Instances",
-            plane.name()
+            "{name:<8} {deployments} WorkloadDeployments, {instances} Instances"
         ))?;
-        ensure!(
-            deployments == 0 && instances == 0,
-            "{} is not empty",
-            plane.name()
-        );
+        ensure!(deployments == 0 && instances == 0, "{name} is not empty");
     }
     Ok(())
 }

@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal, stdout};
 
 use api::{Instance, Workload, WorkloadDeployment, condition};
-use harness::Federation;
 use kube::Resource;
 use rustix::termios::tcgetwinsize;
 
 use super::layout::{cut, fit, table};
-use crate::observe::{Objects, ObservedState};
+use crate::observe::{Objects, ObservedPlane, ObservedState};
 use crate::output::{print, write};
 
 /// Column width in characters if the output is not a terminal.
@@ -31,12 +30,9 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    pub(crate) fn new(federation: &Federation) -> Self {
+    pub(crate) fn new(planes: &[ObservedPlane]) -> Self {
         Self {
-            planes: federation
-                .planes()
-                .map(|plane| plane.name().to_owned())
-                .collect(),
+            planes: planes.iter().map(|plane| plane.name.clone()).collect(),
             is_terminal: stdout().is_terminal(),
             drawn: 0,
             rows: Rows::new(),

@@ -10,7 +10,7 @@ use crate::plane::{Plane, PlanePorts, flag};
 use crate::ports::Ports;
 use crate::process::{ChildProcess, Program};
 use crate::rights::{CELL, HUB, PROJECT};
-use crate::{checkout, karmada, networking, provider, registration};
+use crate::{checkout, karmada, networking, registration};
 
 /// File with the registration of the interpreter in Karmada.
 const INTERPRETER: &str = "components/federation/resource-interpreter-webhook.yaml";
@@ -79,7 +79,7 @@ pub(crate) fn our_crds() -> anyhow::Result<Vec<PathBuf>> {
 }
 
 /// Returns the CRDs of a hub: our CRDs, and Karmada's.
-pub(super) fn hub_crds(setup: &StartInputs<'_>) -> anyhow::Result<Vec<PathBuf>> {
+pub(crate) fn hub_crds(setup: &StartInputs<'_>) -> anyhow::Result<Vec<PathBuf>> {
     Ok([our_crds()?, setup.peers.karmada_crds()?].concat())
 }
 
@@ -131,20 +131,6 @@ pub(super) async fn start_cell(
     )?;
     let flags = [flag("token-auth-file", &tokens)];
     Plane::start(setup, "cell", &cell.name, ports, crds, &flags, CELL).await
-}
-
-pub(super) async fn start_provider(
-    setup: &StartInputs<'_>,
-    cell: &Plane,
-) -> anyhow::Result<ChildProcess> {
-    ChildProcess::start(Program {
-        name: &format!("{}-provider", cell.name()),
-        path: std::env::current_exe()?,
-        args: vec![provider::RUN.into(), cell.kubeconfig().into()],
-        logs: setup.logs,
-        remove: None,
-    })
-    .await
 }
 
 /// Registers our interpreter webhook from `deploy/` with Karmada. The address of the webhook is on loopback.

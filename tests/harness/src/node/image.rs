@@ -1,84 +1,72 @@
 //! Container images that contain only programs of this machine.
 
-use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
+use image::archive::{self, FileTree};
+use image::rootfs::USER;
+use image::{Architecture, oci};
 use serde_json::json;
 
 use super::system::run;
 
-/// User and group of the processes, unless the Pod says otherwise.
-const USER: &str = "65532:65532";
-
 /// Writes an image as a tar file that containerd can import. The programs lie in `/bin`, next to the libraries that
-/// they need. The first program is the entry point.
+/// they need. The first program is the entry point. User and group are 65532, unless the Pod says otherwise.
 ///
 /// # Errors
 ///
 /// When a program does not exist, or the file cannot be written.
 pub fn write(name: &str, programs: &[PathBuf], file: &Path) -> anyhow::Result<()> {
-    let work = file.with_extension("image");
-    let (root, image) = (work.join("root"), work.join("image"));
-    let bin = root.join("bin");
-    fs::create_dir_all(&bin)?;
-    fs::create_dir_all(&image)?;
-    // A container without its own /tmp needs one that every user may write to.
-    fs::create_dir_all(root.join("tmp"))?;
-    fs::set_permissions(root.join("tmp"), fs::Permissions::from_mode(0o1777))?;
+    let mut files = FileTree::new();
     for program in programs {
-        copy(program, &bin.join(file_name(program)?))?;
+        files.insert(format!("bin/{}", file_name(program)?), executable(program)?);
         for library in libraries(program)? {
-            let inside = library.strip_prefix("/").unwrap_or(&library);
-            copy(&library, &root.join(inside))?;
+            let path = library.strip_prefix("/").unwrap_or(&library);
+            files.insert(path.display().to_string(), executable(&library)?);
         }
     }
-    let layer = image.join("layer.tar");
-    pack(&root, &layer)?;
-    let digest = run("sha256sum", [&layer])?;
-    let digest = digest.split(' ').next().unwrap_or_default();
-    ensure!(digest.len() == 64, "sha256sum printed {digest:?}");
+    let layer = archive::tar(&files, 0)?;
     let first = programs.first().context("an image needs a program")?;
+    let architecture = Architecture::of_host().context("a node needs amd64 or arm64")?;
     let config = json!({
-        "architecture": architecture(),
+        "architecture": architecture.name(),
         "os": "linux",
         "config": {
-            "Entrypoint": [Path::new("/bin").join(file_name(first)?)],
+            "Entrypoint": [format!("/bin/{}", file_name(first)?)],
             "Env": ["PATH=/bin"],
             "User": USER,
         },
-        "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{digest}")]},
+        "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{}", oci::sha256(&layer))]},
     });
     let manifest = json!([{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]);
-    fs::write(image.join("config.json"), config.to_string())?;
-    fs::write(image.join("manifest.json"), manifest.to_string())?;
-    pack(&image, file)?;
-    fs::remove_dir_all(&work)?;
-    Ok(())
+    let data = |content| archive::File {
+        mode: 0o644,
+        content,
+    };
+    let files = FileTree::from([
+        ("config.json".to_owned(), data(config.to_string().into())),
+        ("layer.tar".to_owned(), data(layer)),
+        (
+            "manifest.json".to_owned(),
+            data(manifest.to_string().into()),
+        ),
+    ]);
+    fs::write(file, archive::tar(&files, 0)?).with_context(|| file.display().to_string())
 }
 
-fn architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    }
-}
-
-fn file_name(path: &Path) -> anyhow::Result<&OsStr> {
+fn file_name(path: &Path) -> anyhow::Result<String> {
     let name = path.file_name();
-    name.with_context(|| format!("{} is not a program", path.display()))
+    let name = name.with_context(|| format!("{} is not a program", path.display()))?;
+    Ok(name.display().to_string())
 }
 
-fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
-    if let Some(folder) = to.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    fs::copy(from, to).with_context(|| from.display().to_string())?;
-    fs::set_permissions(to, fs::Permissions::from_mode(0o755))?;
-    Ok(())
+fn executable(path: &Path) -> anyhow::Result<archive::File> {
+    let content = fs::read(path).with_context(|| path.display().to_string())?;
+    Ok(archive::File {
+        mode: 0o755,
+        content,
+    })
 }
 
 /// Returns the libraries that a program loads, with the loader itself. A static program has none.
@@ -88,18 +76,4 @@ fn libraries(program: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let text = run("ldd", [program]).unwrap_or_default();
     let paths = text.split_whitespace().filter(|word| word.starts_with('/'));
     Ok(paths.map(PathBuf::from).collect())
-}
-
-fn pack(folder: &Path, file: &Path) -> anyhow::Result<()> {
-    let fixed = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0"];
-    let mut args: Vec<_> = fixed.iter().map(OsStr::new).collect();
-    args.extend([
-        "--numeric-owner".as_ref(),
-        "-C".as_ref(),
-        folder.as_os_str(),
-        "-cf".as_ref(),
-        file.as_os_str(),
-        ".".as_ref(),
-    ]);
-    run("tar", args).map(drop)
 }

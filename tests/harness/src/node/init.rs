@@ -165,7 +165,22 @@ fn mount(spec: &NodeSpec) -> anyhow::Result<()> {
             ["--bind".as_ref(), source.as_os_str(), target.as_ref()],
         )?;
     }
-    Ok(())
+    name_host(&data)
+}
+
+/// Gives the host a name, for the programs of the node.
+fn name_host(data: &Path) -> anyhow::Result<()> {
+    let (hosts, inside) = (data.join("hosts"), "/etc/hosts");
+    let text = fs::read_to_string(inside).context(inside)?;
+    fs::write(
+        &hosts,
+        format!("{text}\n{} {}\n", links::HOST, links::HOST_NAME),
+    )?;
+    run_program(
+        "mount",
+        ["--bind".as_ref(), hosts.as_os_str(), inside.as_ref()],
+    )
+    .map(drop)
 }
 
 fn configure_network(address: Ipv4Addr) -> anyhow::Result<()> {

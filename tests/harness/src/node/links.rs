@@ -11,6 +11,8 @@ use super::system::run;
 const BRIDGE: &str = "compute-nodes";
 /// The address of the host on the bridge.
 pub const HOST: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 1);
+/// The name of the host in the programs of a node. Docker Desktop uses the same name.
+pub(crate) const HOST_NAME: &str = "host.docker.internal";
 /// The name of the link inside the node.
 pub(crate) const INSIDE: &str = "node0";
 

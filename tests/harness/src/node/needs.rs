@@ -8,14 +8,14 @@ use crate::inotify;
 
 /// Programs of the system that a node needs, and the Debian packages that contain them.
 const PROGRAMS: [(&str, &str); 10] = [
+    ("bash", "bash"),
     ("cc", "gcc"),
     ("ip", "iproute2"),
     ("ldd", "libc-bin"),
     ("mount", "mount"),
     ("nsenter", "util-linux"),
     ("pkg-config", "pkg-config"),
-    ("sha256sum", "coreutils"),
-    ("tar", "tar"),
+    ("strip", "binutils"),
     ("umount", "mount"),
     ("unshare", "util-linux"),
 ];

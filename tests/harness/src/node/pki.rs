@@ -39,7 +39,7 @@ impl<'a> NodePki<'a> {
         let pki = Self {
             directory,
             issuer: authority(&format!("{name}-ca"))?,
-            server: format!("https://{}:6443", slot.address()),
+            server: slot.url(),
         };
         pki.write("ca.crt", &pki.issuer.pem())?;
         pki.write("ca.key", &pki.issuer.key().serialize_pem())?;

@@ -91,7 +91,6 @@ impl Settings<'_> {
             "--enable-admission-plugins=NodeRestriction",
             "--allow-privileged",
             "--kubelet-preferred-address-types=InternalIP",
-            "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
             "--requestheader-extra-headers-prefix=X-Remote-Extra-",
             "--requestheader-group-headers=X-Remote-Group",
             "--requestheader-username-headers=X-Remote-User",
@@ -102,6 +101,8 @@ impl Settings<'_> {
         .into();
         args.extend([
             flag("advertise-address", self.slot.address().to_string()),
+            // Other API servers can find the keys of this issuer.
+            flag("service-account-issuer", self.slot.url()),
             flag("service-cluster-ip-range", self.slot.services()),
             flag("client-ca-file", self.pki("ca.crt")),
             flag("tls-cert-file", self.pki("server.crt")),
@@ -246,8 +247,7 @@ impl Settings<'_> {
              mode: iptables\n\
              clusterCIDR: {}\n\
              hostnameOverride: {}\n\
-             conntrack: {{maxPerCore: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}}\n\
-             iptables: {{minSyncPeriod: 100ms}}\n",
+             conntrack: {{maxPerCore: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}}\n",
             self.pki("proxy.kubeconfig").display(),
             self.slot.pods(),
             self.name,

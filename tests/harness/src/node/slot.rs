@@ -47,6 +47,11 @@ impl Slot {
         Ipv4Addr::new(172, 30, 0, 10 + self.0)
     }
 
+    /// Returns the URL of the API server.
+    pub(crate) fn url(self) -> String {
+        format!("https://{}:6443", self.address())
+    }
+
     /// Returns the network of the Pods.
     pub(crate) fn pods(self) -> String {
         format!("10.{}.0.0/24", 100 + self.0)

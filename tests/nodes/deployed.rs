@@ -1,0 +1,59 @@
+//! compute-federation as Pods, installed as the documentation says: two replicas of the management process with
+//! certificates of the CSI driver, and the process of a cell.
+
+#[path = "deployed/changes.rs"]
+mod changes;
+#[path = "deployed/flow.rs"]
+mod flow;
+#[path = "deployed/load.rs"]
+mod load;
+#[path = "deployed/objects.rs"]
+mod objects;
+#[path = "deployed/replicas.rs"]
+mod replicas;
+#[path = "deployed/single.rs"]
+mod single;
+
+use std::time::Duration;
+
+use harness::peers::Peers;
+use harness::{CellConfig, Installation, InstallationConfig};
+
+pub(crate) use changes::{
+    a_killed_leader_costs_only_the_calls_in_flight, no_call_fails_during_planned_changes,
+    renewals_and_another_authority,
+};
+pub(crate) use flow::{a_workload_goes_all_the_way_and_back, containers_run_as_the_manifest_says};
+pub(crate) use single::a_single_cluster_is_its_own_project;
+
+use crate::fixture;
+
+/// Time limit for one change to pass through all planes, on a machine with two cores.
+const WITHIN: Duration = Duration::from_mins(2);
+/// The cell, and its city.
+const CELL: &str = "dfw1";
+const CITY: &str = "DFW";
+
+/// Returns the configuration of an installation with one cell.
+fn config() -> anyhow::Result<InstallationConfig> {
+    Ok(InstallationConfig {
+        target: fixture::target(),
+        binary: env!("CARGO_BIN_EXE_compute-federation").into(),
+        peers: Peers::find_or_build(|progress| eprintln!("{progress}"))?,
+        programs: fixture::programs()?,
+        cells: vec![CellConfig::new(CELL, CITY)],
+    })
+}
+
+/// Installs compute-federation with one cell, and prints the time.
+pub(crate) async fn install() -> anyhow::Result<Installation> {
+    let installation = Installation::start(&config()?).await?;
+    let (booted, ready) = installation.ready_after();
+    eprintln!(
+        "clusters ready after {:.1} s, compute-federation after {:.1} s, in {}",
+        booted.as_secs_f64(),
+        ready.as_secs_f64(),
+        installation.directory().display()
+    );
+    Ok(installation)
+}

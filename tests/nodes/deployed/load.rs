@@ -1,0 +1,350 @@
+//! Constant calls of admission and of the interpreter, by API servers, by Karmada, and by callers with a new connection
+//! for each call. The callers of the test repeat no failed call.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use api::{Workload, WorkloadDeployment};
+use harness::installation::{Installation, NAMESPACE};
+use harness::wait;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::GroupVersionKind;
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+
+use super::objects::{self, INTERPRETED, REGISTRATION};
+use super::{CITY, WITHIN};
+use crate::client::{self, TrustedBundle, WebhookCaller};
+
+/// The name of the webhook server in its certificate.
+const SERVER: &str = "compute-webhook.compute-system.svc";
+/// The paths of the webhook server.
+const INTERPRET: &str = "/interpret";
+const VALIDATE: &str = "/validate-compute-datumapis-com-v1alpha-workload";
+/// Timeouts of a call: those of the registrations.
+const OF_INTERPRETER: Duration = Duration::from_secs(3);
+const OF_ADMISSION: Duration = Duration::from_secs(10);
+/// Time between two calls of one caller.
+const PACE: Duration = Duration::from_millis(50);
+/// Time between two looks at the certificates of the Pods, and at Karmada's log.
+const LOOK: Duration = Duration::from_millis(250);
+/// Text of Karmada's log about a failed call.
+const FAILED_IN_KARMADA: &str = "Failed calling webhook";
+
+/// Who calls what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum CallKind {
+    /// Creations without effect. The project's API server calls two webhooks for each.
+    ApiServer,
+    /// The validating webhook, by new connections to the Service.
+    Admission,
+    /// The interpreter, by new connections to the Service.
+    Interpreter,
+    /// The interpreter, by Karmada. A call is a change that Karmada has interpreted.
+    Karmada,
+}
+
+const KINDS: [CallKind; 4] = [
+    CallKind::ApiServer,
+    CallKind::Admission,
+    CallKind::Interpreter,
+    CallKind::Karmada,
+];
+
+/// A call that has failed.
+#[derive(Clone, Debug)]
+pub(super) struct FailedCall {
+    pub(super) kind: CallKind,
+    /// The begin of the call. For calls of Karmada, the time at which its log had the failure.
+    pub(super) at: Instant,
+    pub(super) error: String,
+}
+
+impl fmt::Display for FailedCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.kind, self.error)
+    }
+}
+
+#[derive(Default)]
+struct CallRecord {
+    calls: BTreeMap<CallKind, u64>,
+    failed: Vec<FailedCall>,
+    /// The certificates that each Pod has served.
+    certificates: BTreeMap<String, BTreeSet<Vec<u8>>>,
+}
+
+impl CallRecord {
+    fn add(&mut self, kind: CallKind, at: Instant, result: anyhow::Result<()>) {
+        *self.calls.entry(kind).or_default() += 1;
+        if let Err(error) = result {
+            let error = format!("{error:#}");
+            self.failed.push(FailedCall { kind, at, error });
+        }
+    }
+}
+
+/// Running callers.
+pub(super) struct Load {
+    record: Arc<Mutex<CallRecord>>,
+    tasks: JoinSet<()>,
+}
+
+/// Number of calls, and of renewed certificates.
+#[derive(Clone, Debug)]
+pub(super) struct CallCounts {
+    calls: BTreeMap<CallKind, u64>,
+    renewals: usize,
+}
+
+impl fmt::Display for CallCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { calls, renewals } = self;
+        let all: u64 = calls.values().sum();
+        write!(f, "{all} calls {calls:?}, {renewals} renewed certificates")
+    }
+}
+
+impl Load {
+    /// Starts the callers, and waits until all of them have made calls.
+    pub(super) async fn start(installation: &Installation) -> anyhow::Result<Self> {
+        let mut load = Self {
+            record: Arc::default(),
+            tasks: JoinSet::new(),
+        };
+        let address = format!("{}:443", installation.webhook_address().await?);
+        let trusted = TrustedBundle::follow(registrations(installation)).await?;
+        let (user, customer) = installation.customer().await?;
+        let caller = |path| caller(&address, path, &trusted);
+        let interpreter = (caller(INTERPRET), objects::interpretation());
+        load.repeat(CallKind::Interpreter, OF_INTERPRETER, move || {
+            let (caller, review) = interpreter.clone();
+            async move {
+                expect(
+                    &caller.post(&review).await?,
+                    "/response/replicas",
+                    &json!(1),
+                )
+            }
+        });
+        let admission = (caller(VALIDATE), objects::admission_review(&user));
+        load.repeat(CallKind::Admission, OF_ADMISSION, move || {
+            let (caller, review) = admission.clone();
+            async move {
+                expect(
+                    &caller.post(&review).await?,
+                    "/response/allowed",
+                    &json!(true),
+                )
+            }
+        });
+        load.repeat(CallKind::ApiServer, 2 * OF_ADMISSION, move || {
+            let customer = customer.clone();
+            async move { accepts(&customer).await }
+        });
+        load.ask_by_karmada(installation).await?;
+        load.look_at_certificates(installation.management().client(), trusted);
+        load.until_more_calls().await?;
+        Ok(load)
+    }
+
+    /// Repeats a call, and records its result.
+    fn repeat<F>(&mut self, kind: CallKind, limit: Duration, call: impl Fn() -> F + Send + 'static)
+    where
+        F: Future<Output = anyhow::Result<()>> + Send + 'static,
+    {
+        let record = Arc::clone(&self.record);
+        self.tasks.spawn(async move {
+            let mut ticks = interval(PACE);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                let at = Instant::now();
+                let result = timeout(limit, call()).await;
+                let result = result.unwrap_or_else(|late| Err(late.into()));
+                lock(&record).add(kind, at, result);
+            }
+        });
+    }
+
+    /// Changes an object on the hub again and again. Karmada asks the interpreter for the replicas after each change.
+    /// It repeats a failed call, so only its log tells about the failure.
+    async fn ask_by_karmada(&mut self, installation: &Installation) -> anyhow::Result<()> {
+        let hub = installation.hub();
+        let (client, log) = (
+            hub.plane().client(),
+            hub.directory().join("logs/karmada-controller-manager.log"),
+        );
+        objects::create_interpreted(&client).await?;
+        let kind = CallKind::Karmada;
+        let record = Arc::clone(&self.record);
+        self.tasks.spawn(async move {
+            for replicas in (2..=9).cycle() {
+                let at = Instant::now();
+                let asked = asked(&client, replicas).await;
+                lock(&record).add(kind, at, asked);
+            }
+        });
+        let mut known = failed_lines(&log)?.len();
+        let record = Arc::clone(&self.record);
+        self.tasks.spawn(async move {
+            loop {
+                sleep(LOOK).await;
+                let lines = failed_lines(&log).unwrap_or_default();
+                let at = Instant::now();
+                for line in lines.iter().skip(known) {
+                    let error = line.clone();
+                    lock(&record).failed.push(FailedCall { kind, at, error });
+                }
+                known = lines.len();
+            }
+        });
+        Ok(())
+    }
+
+    /// Records the certificates of all Pods. A Pod may end at any time, so errors do not count.
+    fn look_at_certificates(&mut self, management: Client, trusted: TrustedBundle) {
+        let record = Arc::clone(&self.record);
+        let pods: Api<Pod> = Api::namespaced(management, NAMESPACE);
+        self.tasks.spawn(async move {
+            loop {
+                sleep(LOOK).await;
+                let Ok(all) = pods.list(&ListParams::default()).await else {
+                    continue;
+                };
+                for pod in all {
+                    let address = pod.status.as_ref().and_then(|status| status.pod_ip.clone());
+                    let address = format!("{}:9443", address.unwrap_or_default());
+                    let caller = caller(&address, INTERPRET, &trusted);
+                    if let Ok(Ok(leaf)) = timeout(LOOK, caller.certificate()).await {
+                        let mut record = lock(&record);
+                        let of_pod = record.certificates.entry(pod.name_any());
+                        of_pod.or_default().insert(leaf);
+                    }
+                }
+            }
+        });
+    }
+
+    /// Returns the number of calls and renewals until now.
+    pub(super) fn counts(&self) -> CallCounts {
+        let record = lock(&self.record);
+        let renewed = record.certificates.values().map(|all| all.len() - 1);
+        CallCounts {
+            calls: record.calls.clone(),
+            renewals: renewed.sum(),
+        }
+    }
+
+    /// Returns the calls that have failed until now.
+    pub(super) fn failed(&self) -> Vec<FailedCall> {
+        lock(&self.record).failed.clone()
+    }
+
+    /// Waits until every caller has made more calls, and Karmada's log has been read.
+    pub(super) async fn until_more_calls(&self) -> anyhow::Result<()> {
+        let before = self.counts().calls;
+        sleep(2 * LOOK).await;
+        wait::eventually("more calls", WITHIN, || async {
+            let now = self.counts().calls;
+            for kind in KINDS {
+                let count =
+                    |calls: &BTreeMap<CallKind, u64>| calls.get(&kind).copied().unwrap_or(0);
+                ensure!(count(&now) >= count(&before) + 2, "{kind:?}: {now:?}");
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Waits until this many certificates have been renewed since the start.
+    pub(super) async fn until_renewals(&self, count: usize) -> anyhow::Result<()> {
+        // Each of the two Pods renews its certificate every 20 s.
+        let limit = WITHIN + Duration::from_secs(20) * u32::try_from(count)?;
+        wait::eventually("renewed certificates", limit, || async {
+            let renewals = self.counts().renewals;
+            ensure!(renewals >= count, "{renewals} of {count}");
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// Fails if the webhook server does not serve a certificate of this CA.
+pub(super) async fn expect_authority(
+    installation: &Installation,
+    authority: &str,
+) -> anyhow::Result<()> {
+    let address = format!("{}:443", installation.webhook_address().await?);
+    let served = client::certificate(&address, SERVER, authority).await;
+    served.map(drop).context("a certificate of another CA")
+}
+
+fn lock(record: &Mutex<CallRecord>) -> MutexGuard<'_, CallRecord> {
+    record.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn caller(address: &str, path: &str, trusted: &TrustedBundle) -> WebhookCaller {
+    WebhookCaller {
+        address: address.to_owned(),
+        server: SERVER.to_owned(),
+        path: path.to_owned(),
+        trusted: trusted.clone(),
+    }
+}
+
+fn expect(answer: &Value, pointer: &str, value: &Value) -> anyhow::Result<()> {
+    ensure!(answer.pointer(pointer) == Some(value), "{answer}");
+    Ok(())
+}
+
+fn failed_lines(log: &Path) -> anyhow::Result<Vec<String>> {
+    let text = fs::read_to_string(log).with_context(|| log.display().to_string())?;
+    let lines = text.lines().filter(|line| line.contains(FAILED_IN_KARMADA));
+    Ok(lines.map(str::to_owned).collect())
+}
+
+/// Returns the API of the interpreter's registration on the hub, and its name.
+fn registrations(installation: &Installation) -> (Api<DynamicObject>, &'static str) {
+    let kind = "ResourceInterpreterWebhookConfiguration";
+    let kind = GroupVersionKind::gvk("config.karmada.io", "v1alpha1", kind);
+    let client = installation.hub().plane().client();
+    let api = Api::all_with(client, &ApiResource::from_gvk(&kind));
+    (api, REGISTRATION)
+}
+
+/// Creates a Workload without effect.
+async fn accepts(customer: &Client) -> anyhow::Result<()> {
+    let workloads: Api<Workload> = Api::namespaced(customer.clone(), api::DEFAULT_NAMESPACE);
+    let workload = serde_json::from_value(objects::workload("dry", &[CITY], 1))?;
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    workloads.create(&dry_run, &workload).await?;
+    Ok(())
+}
+
+/// Changes the replicas of an object on the hub, and waits until Karmada knows them from the interpreter.
+async fn asked(hub: &Client, replicas: i32) -> anyhow::Result<()> {
+    let namespace = api::DEFAULT_NAMESPACE;
+    let deployments: Api<WorkloadDeployment> = Api::namespaced(hub.clone(), namespace);
+    let change = json!({"spec": {"scaleSettings": {"minReplicas": replicas}}});
+    deployments
+        .patch(INTERPRETED, &PatchParams::default(), &Patch::Merge(change))
+        .await?;
+    let bindings = objects::bindings(hub, namespace);
+    let name = format!("{INTERPRETED}-workloaddeployment");
+    let knows = |binding: &DynamicObject| binding.data["spec"]["replicas"] == replicas;
+    wait::until(&bindings, &name, "of the new replicas", WITHIN, knows)
+        .await
+        .map(drop)
+}
