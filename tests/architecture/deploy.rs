@@ -210,6 +210,42 @@ fn the_metrics_of_objects_read_labels_that_exist() {
     assert!(read.is_subset(&known));
 }
 
+/// The operator finds targets by the labels of a Service and by the name of its port. Alerts name the Services as jobs.
+#[test]
+fn every_service_monitor_selects_a_service() {
+    let services = objects("components/prometheus/service.yaml")
+        .into_iter()
+        .chain(objects("components/interpreter/interpreter.yaml"))
+        .chain(objects("base/manager/service.yaml"))
+        .filter(|object| object["kind"] == "Service");
+    let services: Vec<_> = services.collect();
+    let mut jobs = BTreeSet::new();
+    for monitor in objects("components/prometheus/service_monitor.yaml") {
+        let spec = &monitor["spec"];
+        let port = &spec["endpoints"][0]["port"];
+        let selector = spec["selector"]["matchLabels"].as_object().unwrap();
+        let selected = services.iter().filter(|service| {
+            let labels = &service["metadata"]["labels"];
+            let ports = service["spec"]["ports"].as_array().unwrap();
+            selector
+                .iter()
+                .all(|(label, value)| labels[label] == *value)
+                && ports.iter().any(|it| it["name"] == *port)
+        });
+        let names: Vec<_> = selected.map(|it| &it["metadata"]["name"]).collect();
+        assert_eq!(names, [&monitor["metadata"]["name"]]);
+        jobs.insert(names[0].as_str().unwrap().to_owned());
+    }
+    let watched = r#"up{job=~"compute-metrics|compute-interpreter"} == 0"#;
+    assert!(read(RULES).contains(watched));
+    assert_eq!(
+        jobs,
+        ["compute-interpreter", "compute-metrics"]
+            .map(str::to_owned)
+            .into()
+    );
+}
+
 /// Returns the names of metrics in a text of PromQL, without the suffixes of histograms.
 fn metrics_in(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');

@@ -119,15 +119,11 @@ pub(super) const ADVICE: &[Advice] = &[
         &[],
         "Above 0: Karmada runs a Lua customization for these kinds and does not call the webhook. The log names the customization. The metric is also 0 if the process may not list customizations.",
     ),
-    advice(
-        "compute_federation_webhooks_connections",
-        &[],
-        "Near `--max-connections`.",
-    ),
+    advice("compute_federation_webhooks_connections", &[], ""),
     advice(
         "compute_federation_webhooks_connections_shed_total",
         &[("reason", "`idle`, `refused`")],
-        "`refused` above 0: every connection is busy, and calls fail.",
+        "`refused` above 0: every connection is busy, and calls fail. `idle` above 0 for minutes: clients need more connections than `--max-connections`.",
     ),
     advice(
         "compute_federation_webhooks_tls_errors_total",
@@ -185,7 +181,7 @@ pub(super) const ADVICE: &[Advice] = &[
     advice(
         "compute_federation_queue_depth",
         CONTROLLER,
-        "Above 0 for minutes while `queue_groups_in_trouble` is 0: keys wait for a worker.",
+        "On the leader, above 0 for minutes while `queue_groups_in_trouble` is 0: keys wait for a worker. A standby collects keys and reconciles none.",
     ),
     advice(
         "compute_federation_queue_groups_in_trouble",
