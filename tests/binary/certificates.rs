@@ -3,18 +3,19 @@
 use std::process::Stdio;
 use std::time::Duration;
 
+use harness::ports;
 use tempfile::TempDir;
 use tokio::process::Child;
 use tokio::time::{sleep, timeout};
 
-use crate::client::{TlsConnection, free_port, get, issue};
+use crate::client::{TlsConnection, get, issue};
 use crate::refusals::kubeconfig;
 use crate::{HEAD, WITHIN, command, write};
 
 /// Starts a manager with this server in its config file. Returns the process and the port of its probes.
 fn start(directory: &TempDir, server: &str, args: &[&str]) -> (Child, u16) {
     let config = write(directory, "config.yaml", &format!("{HEAD}{server}\n"));
-    let health = free_port();
+    let health = ports::reserve().unwrap();
     let process = command()
         .arg(format!("--server-config={config}"))
         .arg(format!("--health-probe-bind-address=localhost:{health}"))
@@ -46,7 +47,7 @@ async fn a_broken_certificate_at_the_start_is_waited_for() {
     let directory = TempDir::new().unwrap();
     let certificate = write(&directory, "tls.crt", "garbage");
     write(&directory, "tls.key", "garbage");
-    let (port, path) = (free_port(), directory.path().display());
+    let (port, path) = (ports::reserve().unwrap(), directory.path().display());
     let server =
         format!("webhookServer: {{host: localhost, port: {port}, tls: {{certDir: {path}}}}}");
     let (mut process, health) = start(&directory, &server, &["--certificate-poll=50ms"]);
@@ -64,7 +65,7 @@ async fn a_broken_certificate_of_the_metrics_server_does_not_end_the_process() {
     let directory = TempDir::new().unwrap();
     let certificate = write(&directory, "tls.crt", "garbage");
     write(&directory, "tls.key", "garbage");
-    let (port, path) = (free_port(), directory.path().display());
+    let (port, path) = (ports::reserve().unwrap(), directory.path().display());
     let kubeconfig = kubeconfig(&directory);
     let server =
         format!("metricsServer: {{bindAddress: 'localhost:{port}', tls: {{certDir: {path}}}}}");

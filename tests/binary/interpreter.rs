@@ -10,6 +10,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use futures::future::join_all;
+use harness::ports;
 use rustix::process::{Pid, Signal, kill_process};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -20,7 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Child;
 use tokio::time::{sleep, timeout};
 
-use crate::client::{TlsConnection, free_port, get, issue, review};
+use crate::client::{TlsConnection, get, issue, review};
 use crate::{WITHIN, command};
 
 /// A running replica of the interpreter.
@@ -32,7 +33,7 @@ pub(crate) struct Interpreter {
 
 impl Interpreter {
     pub(crate) async fn start(directory: &TempDir, args: &[&str]) -> Self {
-        let (port, health) = (free_port(), free_port());
+        let (port, health) = (ports::reserve().unwrap(), ports::reserve().unwrap());
         let process = command()
             .args(["interpreter", "--bind-address=localhost"])
             .arg(format!("--port={port}"))
@@ -103,7 +104,7 @@ fn call() -> Vec<u8> {
 
 #[tokio::test]
 async fn a_self_signed_interpreter_prints_its_registration_closes_stdout_and_serves() {
-    let port = free_port();
+    let port = ports::reserve().unwrap();
     let mut process = command()
         .args(["interpreter", "--self-signed", &format!("--port={port}")])
         .args([format!("--url=https://localhost:{port}/interpret")])

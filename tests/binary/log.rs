@@ -3,13 +3,14 @@
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
+use harness::ports;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::Child;
 use tokio::time::{sleep, timeout};
 
-use crate::client::{TlsConnection, free_port, get, issue};
+use crate::client::{TlsConnection, get, issue};
 use crate::{WITHIN, command};
 
 /// Longest text from a request in the log, in bytes.
@@ -20,7 +21,7 @@ const LINE_MAX: usize = 4096;
 /// Starts an interpreter. Returns the process, the port of its metrics and a connection to it.
 async fn start(directory: &TempDir, args: &[&str]) -> (Child, u16, TlsConnection) {
     let ca = issue(directory.path());
-    let [port, metrics] = [free_port(), free_port()];
+    let [port, metrics] = [ports::reserve().unwrap(), ports::reserve().unwrap()];
     let process = command()
         .arg("interpreter")
         .arg(format!("--cert-dir={}", directory.path().display()))

@@ -4,13 +4,14 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use futures::future::join_all;
+use harness::ports;
 use http::StatusCode;
 use http_body_util::BodyExt;
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 
 use crate::WITHIN;
-use crate::client::{Http2Client, TlsConnection, connect_from, free_port, get, issue, review};
+use crate::client::{Http2Client, TlsConnection, connect_from, get, issue, review};
 use crate::interpreter::Interpreter;
 
 fn address(last: u8) -> Ipv4Addr {
@@ -25,7 +26,7 @@ fn call() -> Vec<u8> {
 async fn unread_answers_hold_capacity_until_their_client_is_gone() {
     let directory = TempDir::new().unwrap();
     let trusted = issue(directory.path());
-    let metrics_port = free_port();
+    let metrics_port = ports::reserve().unwrap();
     // One source address may use 1.5 MiB for small requests, and each of them counts at least 8 KiB.
     let args = [
         "--max-bytes-in-flight=16777216".to_owned(),

@@ -4,6 +4,7 @@ use std::io;
 use std::process::Stdio;
 use std::time::Duration;
 
+use harness::ports;
 use rustix::process::{Pid, Signal, kill_process};
 use rustls::pki_types::CertificateDer;
 use serde_json::{Value, json};
@@ -12,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::process::Child;
 use tokio::time::{sleep, timeout};
 
-use crate::client::{TlsConnection, free_port, get, issue, review};
+use crate::client::{TlsConnection, get, issue, review};
 use crate::{HEAD, WITHIN, command, write};
 
 /// A running manager without a kubeconfig. Such a manager serves only the interpreter.
@@ -32,7 +33,11 @@ impl ManagerProcess {
     /// Starts a process with more fields of `webhookServer`.
     fn start_with(fields: &str, args: &[&str]) -> Self {
         let directory = TempDir::new().unwrap();
-        let [health, webhooks, metrics] = [free_port(), free_port(), free_port()];
+        let [health, webhooks, metrics] = [
+            ports::reserve().unwrap(),
+            ports::reserve().unwrap(),
+            ports::reserve().unwrap(),
+        ];
         let tls = format!("tls: {{certDir: {}}}", directory.path().display());
         let config = format!(
             "{HEAD}webhookServer: {{host: localhost, port: {webhooks}, {fields} {tls}}}\n\
@@ -177,7 +182,7 @@ async fn the_interpreter_can_have_a_port_of_its_own() {
     // With a kubeconfig, admission is served, even if the API server is down.
     let kubeconfig = write(&directory, "kubeconfig", KUBECONFIG);
     let kubeconfig = format!("--kubeconfig={kubeconfig}");
-    let interpreter = free_port();
+    let interpreter = ports::reserve().unwrap();
     let fields = format!("interpreterPort: {interpreter},");
     let server = ManagerProcess::start_with(&fields, &[&kubeconfig]);
     let ca = issue(server.directory.path());
@@ -216,7 +221,7 @@ async fn the_interpreter_can_have_a_port_of_its_own() {
 
 #[tokio::test]
 async fn an_interpreter_without_admission_listens_only_at_its_own_port() {
-    let interpreter = free_port();
+    let interpreter = ports::reserve().unwrap();
     let fields = format!("interpreterPort: {interpreter},");
     let server = ManagerProcess::start_with(&fields, &[]);
     let ca = issue(server.directory.path());
@@ -319,7 +324,7 @@ async fn sigterm_stops_the_process_gracefully_and_json_logs_show_it() {
 
 #[tokio::test]
 async fn a_process_with_nothing_enabled_warns_and_answers_probes() {
-    let health = free_port();
+    let health = ports::reserve().unwrap();
     let mut process = command()
         .arg(format!("--health-probe-bind-address=localhost:{health}"))
         .stderr(Stdio::piped())

@@ -1,7 +1,6 @@
 //! Runs one scenario twice: on real planes, and on the planes that `cargo xtask bench planes` simulates.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use api::{
     DEFAULT_NAMESPACE, Workload, WorkloadDeployment, annotations, condition, finalizers, labels,
 };
 use harness::process::{ChildProcess, Program};
-use harness::{Federation, networking, wait};
+use harness::{Federation, networking, ports, wait};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -213,7 +212,7 @@ async fn on_simulated_planes(
 ) -> anyhow::Result<()> {
     let directory = tempfile::tempdir_in(target())?;
     let directory = directory.path();
-    let port = free_port()?;
+    let port = ports::reserve()?;
     let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names)?;
     fs::write(directory.join("tls.crt"), cert.pem())?;
@@ -345,8 +344,4 @@ fn kubeconfig(
     let file = directory.join(format!("{name}.kubeconfig"));
     fs::write(&file, config.to_string())?;
     Ok(file)
-}
-
-fn free_port() -> anyhow::Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

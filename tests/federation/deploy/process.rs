@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -10,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use harness::manager::get;
 use harness::manifests;
+use harness::ports;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::Command;
@@ -83,7 +83,7 @@ async fn starts(objects: &[Value], deployment: &str) -> anyhow::Result<String> {
     let container = &pod["containers"][0];
     let files = TempDir::new()?;
     let root = files.path();
-    let [health, webhooks] = [free_port()?, free_port()?];
+    let [health, webhooks] = [ports::reserve()?, ports::reserve()?];
     for mount in container["volumeMounts"].as_array().context("no mounts")? {
         fill(root, objects, pod, mount, webhooks)?;
     }
@@ -201,8 +201,4 @@ fn expanded(text: &str, variables: &BTreeMap<String, String>) -> String {
         .fold(text.to_owned(), |text, (name, value)| {
             text.replace(&format!("$({name})"), value)
         })
-}
-
-fn free_port() -> anyhow::Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

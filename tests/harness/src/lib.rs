@@ -38,7 +38,7 @@ pub mod objects;
 pub mod peers;
 mod pki;
 pub mod plane;
-mod ports;
+pub mod ports;
 pub mod process;
 pub mod prometheus;
 pub mod provider;

@@ -1,6 +1,7 @@
 //! Reserves ports, so that several federations can run at the same time.
 
 use std::net::{Ipv4Addr, TcpListener};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context;
 
@@ -9,6 +10,23 @@ const BLOCK: u16 = 64;
 /// Bounds of the ports. `FIRST` is above the well-known ports. `LAST` is below the kernel's ephemeral ports.
 const FIRST: u16 = 10_240;
 const LAST: u16 = 32_000;
+
+/// Returns a port that this function returns to no other caller, in this process or in another one.
+///
+/// # Errors
+///
+/// When no block of ports is free.
+pub fn reserve() -> anyhow::Result<u16> {
+    static RESERVED: Mutex<Vec<Ports>> = Mutex::new(Vec::new());
+    let mut blocks = RESERVED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(port) = blocks.last_mut().and_then(|block| block.next().ok()) {
+        return Ok(port);
+    }
+    let mut block = Ports::take()?;
+    let port = block.next()?;
+    blocks.push(block);
+    Ok(port)
+}
 
 /// A block of ports. A listener on the first port reserves the block.
 #[derive(Debug)]

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use anyhow::{Context, bail, ensure};
+use harness::ports;
 use harness::process::ChildProcess;
 use serde_json::{Value, json};
 
 use super::bodies::Body;
 use super::measure::{self, RateLatencies};
-use super::servers::{MeasuredServer, ServerKind, free_port, start_beside};
+use super::servers::{MeasuredServer, ServerKind, start_beside};
 use super::workloads::{
     self, CONNECTED, DENIED_NETWORK, LARGE, MISTAKEN, MISTAKES, NETWORKS, SMALL,
 };
@@ -58,7 +59,7 @@ async fn start_project(bench: &BenchSetup) -> anyhow::Result<ChildProcess> {
     let Service::Admission { kubeconfig } = &bench.service else {
         bail!("this benchmark needs Service::Admission");
     };
-    let port = free_port()?;
+    let port = ports::reserve()?;
     let config = json!({
         "apiVersion": "v1",
         "kind": "Config",

@@ -7,6 +7,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
+use harness::ports;
 use harness::process::{ChildProcess, Program, tail};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -72,7 +73,7 @@ impl MeasuredServer {
         kind: ServerKind,
         answer: &Path,
     ) -> anyhow::Result<Self> {
-        let port = free_port()?;
+        let port = ports::reserve()?;
         let certificates = bench.certificates.as_path();
         let (path, args) = match kind {
             ServerKind::Ours => ours(bench, port)?,
@@ -230,12 +231,6 @@ pub(crate) async fn start_beside(
 ) -> anyhow::Result<ChildProcess> {
     let program = on_cpus(&cpus().1, bench.programs.join(name), args);
     listening(bench, name, program, port).await
-}
-
-/// Returns a free port.
-pub(crate) fn free_port() -> anyhow::Result<u16> {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
-    Ok(listener.local_addr()?.port())
 }
 
 /// Starts a program and waits until it listens.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use api::DEFAULT_NAMESPACE;
+use harness::ports;
 use harness::process::{ChildProcess, Program, tail};
 use http::Request;
 use kube::Client;
@@ -17,7 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
-use crate::bench::servers::{cpus, free_port, on_cpus};
+use crate::bench::servers::{cpus, on_cpus};
 
 /// Time limit for the simulated planes to start.
 const START: Duration = Duration::from_secs(20);
@@ -64,7 +65,7 @@ pub(super) struct SimulatedPlanes {
 
 impl SimulatedPlanes {
     pub(super) async fn start(built: &Built, projects: usize) -> anyhow::Result<Self> {
-        let port = free_port()?;
+        let port = ports::reserve()?;
         let args = vec![
             format!("--port={port}").into(),
             "--cert-dir".into(),
@@ -167,7 +168,7 @@ pub(super) struct Watcher {
 impl Watcher {
     /// Starts the management controllers without waiting for them.
     pub(super) async fn ours(built: &Built, planes: &SimulatedPlanes) -> anyhow::Result<Self> {
-        let metrics = free_port()?;
+        let metrics = ports::reserve()?;
         let config = json!({
             "apiVersion": "apiserver.config.datumapis.com/v1alpha1",
             "kind": "WorkloadOperator",
