@@ -28,8 +28,8 @@ const ONLY_IN_TROUBLE: [&str; 2] = [
     "compute_federation_certificate_problem",
     "compute_federation_quarantined_objects",
 ];
-/// The keys that wait in processes that do not lead.
-const KEYS_OF_STANDBYS: &str = "query?query=sum(compute_federation_queue_depth%20unless%20\
+/// The objects in the caches of processes that do not lead.
+const OBJECTS_OF_STANDBYS: &str = "query?query=sum(compute_federation_cached_objects%20unless%20\
     on(namespace,job,instance)%20compute_federation_leader==1)";
 
 /// Prometheus reads the metrics as the ServiceMonitor says, with the token of a user who has the shipped role. All rules
@@ -75,7 +75,7 @@ async fn is_scraped(federation: &Federation) -> anyhow::Result<()> {
     space.until_settled("web", 2).await?;
 
     prometheus.until_scraped(7, WITHIN, is_as_expected).await?;
-    until_standby_has_keys(&prometheus).await?;
+    until_standby_is_filled(&prometheus).await?;
     prometheus.until_silent(WITHIN).await?;
     every_metric_exists(&prometheus).await?;
     prometheus.stop().await;
@@ -196,14 +196,14 @@ fn is_as_expected(target: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits until keys wait in the standby. Alerts must not count these keys.
-async fn until_standby_has_keys(prometheus: &Prometheus) -> anyhow::Result<()> {
-    wait::eventually("keys in the standby", WITHIN, || async {
-        let answer = prometheus.api(KEYS_OF_STANDBYS).await?;
-        let keys = answer["result"][0]["value"][1]
+/// Waits until the caches of the standby are filled. Alerts must not fire because it does not lead.
+async fn until_standby_is_filled(prometheus: &Prometheus) -> anyhow::Result<()> {
+    wait::eventually("objects in the caches of the standby", WITHIN, || async {
+        let answer = prometheus.api(OBJECTS_OF_STANDBYS).await?;
+        let objects = answer["result"][0]["value"][1]
             .as_str()
             .context("no value")?;
-        ensure!(keys.parse::<u64>()? > 0, "none");
+        ensure!(objects.parse::<u64>()? > 0, "none");
         Ok(())
     })
     .await
