@@ -19,6 +19,10 @@ use serde_json::json;
 use tracing::{debug, warn};
 use webhooks::admission::{MUTATE_WORKLOAD, VALIDATE_WORKLOAD};
 
+/// Values of the label `reason`.
+const NO_CERTIFICATE: &str = "no_certificate";
+const WRONG_NAME: &str = "wrong_name";
+
 /// The refused requests, by reason.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RefusedClients(Family<RefusalLabels, Counter>);
@@ -32,6 +36,10 @@ impl RefusedClients {
     /// Registers the metric.
     pub(crate) fn register(registry: &mut Registry) -> Self {
         let refused = Self::default();
+        // An alert sees the first refusal only if the counter was 0 before.
+        for reason in [NO_CERTIFICATE, WRONG_NAME] {
+            drop(refused.0.get_or_create(&RefusalLabels { reason }));
+        }
         registry.register(
             "admission_clients_refused",
             "Admission requests whose client certificate was refused, by reason",
@@ -79,7 +87,7 @@ impl ClientCheck {
     fn problem(&self, client: Option<&ClientNames>) -> Option<(&'static str, &'static str)> {
         let Some(client) = client else {
             return Some((
-                "no_certificate",
+                NO_CERTIFICATE,
                 "admission needs a client certificate: configure the API server with an AdmissionConfiguration",
             ));
         };
@@ -88,7 +96,7 @@ impl ClientCheck {
             return None;
         }
         Some((
-            "wrong_name",
+            WRONG_NAME,
             "the client certificate has none of the names in webhookServer.clientSubjectNames",
         ))
     }

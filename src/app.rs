@@ -47,13 +47,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(async {
+    let result = runtime.block_on(async {
         let mut signals = Signals::new()?;
         let mut app = wire(args, config).await?;
         info!(version = env!("CARGO_PKG_VERSION"), "started");
         app.run(&mut signals).await?;
         app.drain(&mut signals).await
-    })
+    });
+    // A name server that does not answer would delay the end of the process.
+    runtime.shutdown_background();
+    result
 }
 
 /// Wires the parts of the process and starts them.

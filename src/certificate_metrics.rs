@@ -64,6 +64,13 @@ impl Collector for CertificateCollector {
                 not_after.as_second(),
             )?;
         }
+        if let Some(not_before) = state.not_before {
+            gauge(
+                "certificate_not_before_seconds",
+                "Begin of the validity period that certificate_not_after_seconds ends, in seconds since the epoch",
+                not_before.as_second(),
+            )?;
+        }
         if let Some(reloaded) = state.reloaded {
             gauge(
                 "certificate_reloaded_seconds",

@@ -87,6 +87,13 @@ impl LeaderElection {
         }
     }
 
+    /// Stops renewing the Lease, and does not release it. It expires when the running writes have ended.
+    pub(crate) fn abandon(&self) {
+        if let Some(elector) = &self.elector {
+            elector.abort();
+        }
+    }
+
     /// Releases the Lease. Call it only after the last write.
     pub(crate) async fn release(self) {
         self.release.cancel();

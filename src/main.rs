@@ -41,7 +41,10 @@ fn main() -> ExitCode {
             _log = logging::start(&args.log);
             interpreter::run(&args)
         }
-        Some(Command::Reference) => reference::run(),
+        Some(Command::Reference) => {
+            _log = logging::start(&manager.log);
+            reference::run()
+        }
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,

@@ -86,6 +86,8 @@ mod restart;
 mod restore;
 #[path = "federation/rights.rs"]
 mod rights;
+#[path = "federation/scrape.rs"]
+mod scrape;
 #[path = "federation/settled.rs"]
 mod settled;
 #[path = "federation/simulated.rs"]
@@ -360,6 +362,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Apart deploy::every_overlay_is_accepted;
         Apart deploy::the_patches_of_a_consumer_take_effect;
         Apart deploy::the_processes_start_as_deployed;
+        Apart scrape::a_healthy_federation_raises_no_alert;
         Apart takeover::objects_of_the_baseline_are_adopted;
         Apart restore::the_hub_follows_the_project_again;
         Apart lifetime::nothing_outlives_a_killed_process;

@@ -23,6 +23,8 @@ mod fixture;
 mod lifetime;
 #[path = "nodes/pods.rs"]
 mod pods;
+#[path = "nodes/scrape.rs"]
+mod scrape;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -119,6 +121,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared pods::a_pod_reaches_a_server_of_the_host;
         Shared pods::a_renewed_certificate_is_served;
         Shared pods::an_unready_pod_gets_no_calls;
+        Apart scrape::a_deployed_process_is_scraped;
         Apart lifetime::pods_return_after_a_power_cut;
         Apart lifetime::nothing_is_left_of_a_stopped_node;
         Apart lifetime::nothing_is_left_when_the_harness_is_killed;

@@ -57,21 +57,23 @@ impl Chain {
         self.check_authorities(now)
     }
 
-    /// Returns the end of the time in which callers accept the certificate: its expiry time, or the expiry time of the
-    /// authority that signed it, if that is earlier. If several valid authorities signed it, the one that expires last
-    /// counts.
-    pub(crate) fn not_after(&self, now: Timestamp) -> Timestamp {
-        let expiry = self.leaf.not_after();
+    /// Returns the validity period of the certificate, or of the authority that signed it, if the authority expires
+    /// earlier. If several valid authorities signed it, the one that expires last counts. After the period, callers do
+    /// not accept the certificate.
+    pub(crate) fn validity(&self, now: Timestamp) -> Validity {
+        let own = self.leaf.validity();
         if !self.needs_signature() {
-            return expiry;
+            return own;
         }
         let authorities = self
             .authorities
             .iter()
             .filter(|it| it.validity.contains(now));
         let signed = authorities.filter(|it| self.verify(&[*it], now).is_ok());
-        let last = signed.map(|it| it.validity.not_after).max();
-        last.map_or(expiry, |last| last.min(expiry))
+        let last = signed.map(|it| it.validity).max_by_key(|it| it.not_after);
+        last.map_or(own, |last| {
+            std::cmp::min_by_key(own, last, |it| it.not_after)
+        })
     }
 
     /// Returns whether an authority must have signed the certificate. As in Go, a certificate that is itself an

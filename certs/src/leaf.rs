@@ -54,9 +54,9 @@ impl Leaf {
         }
     }
 
-    /// Returns the expiry time of the certificate.
-    pub(crate) fn not_after(&self) -> Timestamp {
-        self.validity.not_after
+    /// Returns the validity period of the certificate.
+    pub(crate) fn validity(&self) -> Validity {
+        self.validity
     }
 
     pub(crate) fn der(&self) -> &CertificateDer<'static> {

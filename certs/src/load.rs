@@ -221,7 +221,7 @@ impl Files {
 impl Certificates {
     /// Returns the expiry time of the leaf certificate.
     pub fn not_after(&self) -> Timestamp {
-        self.chain.leaf.not_after()
+        self.chain.leaf.validity().not_after
     }
 
     /// Makes a new key and a self-signed certificate for these names. The certificate is valid for one year from `now`.

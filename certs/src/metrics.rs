@@ -33,6 +33,13 @@ impl Metrics {
     /// Registers the metrics.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
+        // An alert sees the first event only if the counter was 0 before.
+        for reason in ["certificate_not_trusted", "certificate_expired"] {
+            drop(metrics.tls_errors.get_or_create(&TlsErrorLabels { reason }));
+        }
+        for reason in ["idle", "refused"] {
+            drop(metrics.shed.get_or_create(&ShedLabels { reason }));
+        }
         registry.register("connections", "Open connections", metrics.open.clone());
         registry.register(
             "tls_errors",

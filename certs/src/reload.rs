@@ -16,6 +16,7 @@ use crate::clock::Clock;
 use crate::error::{CertificateError, CertificateProblem, UNREADABLE};
 use crate::load::{Authorities, Certificates, Files, Pem};
 use crate::serve::Acceptor;
+use crate::validity::Validity;
 
 /// If the served certificate or its authority expires within this time (1 min), a new certificate replaces it even if
 /// callers do not trust the new certificate yet, or if its authorities are unknown.
@@ -50,6 +51,8 @@ pub struct Reloader {
 pub struct CertificateState {
     /// The time at which the served certificate or its authority expires; `None` while no certificate is served.
     pub not_after: Option<Timestamp>,
+    /// The begin of the validity period that ends at `not_after`; `None` while no certificate is served.
+    pub not_before: Option<Timestamp>,
     /// The authorities of the served certificate.
     pub served: Authorities,
     /// The authorities of the certificate in the files. If they differ from `served`, they will be served next.
@@ -288,11 +291,15 @@ impl Reloader {
             authorities,
         } = certificates;
         let now = (self.clock)();
-        let not_after = chain.not_after(now);
+        let Validity {
+            not_before,
+            not_after,
+        } = chain.validity(now);
         self.served = Some(chain);
         self.config.store(Some(config));
         self.state.send_modify(|state| {
             state.not_after = Some(not_after);
+            state.not_before = Some(not_before);
             state.served = authorities;
             state.reloads += 1;
             state.reloaded = Some(now);

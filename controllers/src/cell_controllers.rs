@@ -105,7 +105,15 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         client.clone(),
     );
     wiring.watch("Instances of the cell", instances, client.clone());
-    let ready = wiring.ready_to_write(may_write);
+    let ready = wiring.ready_to_write(may_write, {
+        let (cell, queues) = (Arc::clone(&cell), queues.clone());
+        move || {
+            cell.deployments
+                .replay(|change| queues.wake(CellSource::Deployments, change));
+            cell.instances
+                .replay(|change| queues.wake(CellSource::Instances, change));
+        }
+    });
     let deployment_controller = DeploymentController {
         cell: Arc::clone(&cell),
         writer: Writer::new(DeploymentController::NAME, &metrics),

@@ -46,8 +46,7 @@ impl CustomizationReflector {
         let (mut customizations, queue) = (self.customizations, queue.clone());
         customizations.on_change(move |change| {
             if self.shadowing.observe(change) {
-                let source = HubSource::ShadowingCustomizations;
-                wake(&queue, triggers::ON_HUB, source, change, &());
+                wake_customization(&queue, change);
             }
         });
         wiring.watch_in_background(
@@ -57,6 +56,12 @@ impl CustomizationReflector {
             client.clone(),
         );
     }
+}
+
+/// Passes a change of a customization to the trigger of its Event.
+pub(crate) fn wake_customization(queue: &Queue<ObjectKey>, change: Change<'_>) {
+    let source = HubSource::ShadowingCustomizations;
+    wake(queue, triggers::ON_HUB, source, change, &());
 }
 
 /// Logs and counts the customizations that shadow the webhook. Each customization is logged once per kind. This runs on

@@ -1,5 +1,6 @@
 //! Creates and replaces the Instances of a WorkloadDeployment in a cell (docs/concepts/flow.md#rollout).
 
+mod ending;
 mod plan;
 #[cfg(test)]
 mod reconcile_tests;
@@ -45,8 +46,16 @@ impl Controller for DeploymentController {
         context: &ReconcileContext,
         key: ObjectKey,
     ) -> Result<Outcome, ReconcileError> {
-        let Some(deployment) = self.cell.deployments.get(&key.namespace, &key.name)? else {
-            return Ok(Outcome::Gone);
+        let deployment = match self.cell.deployments.get(&key.namespace, &key.name) {
+            Ok(Some(deployment)) => deployment,
+            Ok(None) => return Ok(Outcome::Gone),
+            Err(undecodable) => {
+                let Some(deployment) = self.terminating(&key) else {
+                    return Err(undecodable.into());
+                };
+                self.end(context, &deployment).await?;
+                return Ok(Outcome::Settled);
+            }
         };
         // An Instance that changes between these reads may be in both lists or in none of them. Its event triggers the
         // next reconciliation. A write that is wrong in the meantime is refused: a create because the name exists, a

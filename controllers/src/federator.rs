@@ -7,6 +7,7 @@ mod plan;
 mod reapply;
 #[cfg(test)]
 mod reconcile_tests;
+mod record;
 pub(crate) mod triggers;
 
 use std::sync::Arc;
@@ -32,13 +33,14 @@ use crate::runtime::keys::ProjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer, merge_patch};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use copy::{compare_copy, copy_body};
+use copy::{compare_copy, copy_body, copy_of, delete_copy};
 use orphans::OrphanSweeper;
 use other_hub::HeldByHub;
 use plan::status::refused;
 use plan::{DesiredNamespace, Hold, Observed, Plan, hub_namespace, plan};
 use reapply::Reapplier;
 pub(crate) use reapply::stale_cells::StaleCells;
+use record::{report_invalid_record, require_confirmed_record};
 
 /// How often to check whether the hub refuses the policy that a new copy waits for. A refusal must be shown within 2 s.
 const AWAITED_POLICY: Duration = Duration::from_secs(1);
@@ -90,7 +92,15 @@ impl Controller for Federator {
         }
         let namespace = project.namespaces.get("", &key.namespace)?;
         let derived = plan::derived(&deployment, namespace.as_deref())?;
-        let own = hub_namespace(&deployment, derived.as_ref())?;
+        let own = match hub_namespace(&deployment, derived.as_ref()) {
+            Err(invalid @ ReconcileError::Identity { .. }) => {
+                let reported =
+                    report_invalid_record(&self.writer, context, &project, &deployment, &invalid)
+                        .await;
+                return Err(reported.err().unwrap_or(invalid));
+            }
+            own => own?,
+        };
         let federated = match &own {
             Some(own) => {
                 self.federate(context, &project, &key, &deployment, own, derived.as_ref())
@@ -129,10 +139,7 @@ impl Federator {
         hub_namespace: &HubNamespace,
         derived: Option<&HubNamespace>,
     ) -> Result<Outcome, ReconcileError> {
-        let mut copy = self
-            .hub
-            .deployments
-            .get(hub_namespace.as_str(), &key.name)?;
+        let mut copy = copy_of(&self.hub, deployment, hub_namespace)?;
         if let Some(copy) = &mut copy
             && self
                 .writer
@@ -154,10 +161,7 @@ impl Federator {
             }
             _ => None,
         };
-        let policy_exists = match &city {
-            Some(city) => self.policy_exists(hub_namespace, city),
-            None => false,
-        };
+        let policy_exists = (city.as_ref()).is_some_and(|it| self.policy_exists(hub_namespace, it));
         let binding = copy
             .as_deref()
             .and_then(|copy| self.hub.cells.binding_of(copy));
@@ -166,6 +170,7 @@ impl Federator {
         let root_uid = self.projects.root_uid();
         let hub = self.hub.identity()?;
         let namespace = self.hub.namespaces.get("", hub_namespace.as_str())?;
+        require_confirmed_record(key, deployment, derived, namespace.as_deref())?;
         let plan = plan(&Observed {
             project: &key.project,
             deployment,
@@ -299,7 +304,7 @@ impl Federator {
             errors.note(ensured);
         }
         if let (true, Some(copy)) = (plan.delete_copy && may_change_copy, copy) {
-            errors.note(self.writer.delete(context, &downstream, copy).await);
+            errors.note(delete_copy(&self.writer, &self.hub, context, &downstream, copy).await);
         }
         let status = match &refusal {
             Some(refusal) => {

@@ -88,7 +88,11 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
     };
     reflectors.watch(&mut wiring, &view, &queues, &metrics, &quarantined);
 
-    let ready = wiring.ready_to_write(may_write);
+    let ready = wiring.ready_to_write(may_write, {
+        let (view, queues) = (view.clone(), queues.clone());
+        let shadowing = customizations.cache.clone();
+        move || hub::wake_all(&view, &shadowing, &queues)
+    });
     let publisher = EventPublisher::start(tasks, &metrics);
     let writer = |controller| Writer::new(controller, &metrics);
     let controller = WorkloadController {
@@ -136,6 +140,7 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
         projects,
         hub: view,
         queues,
+        ready,
         stale_cells,
         held_by_hub,
         metrics,

@@ -72,23 +72,34 @@ impl Controller for PolicyController {
         if !plan.apply.is_empty() || !plan.delete.is_empty() {
             require_own_hub(&self.hub, &namespace, project.as_deref())?;
         }
-        // A failure for one city must not block another city.
+        // A failure for one city must not block another city, unless the hub does not answer or has asked to wait.
         let mut errors = FirstError::default();
         // Running objects of a deleted project keep their policies. No new policies are created for them.
         if project.is_some() {
             let mut refusals = BTreeMap::new();
             for desired in &plan.apply {
+                if errors.must_wait() {
+                    break;
+                }
                 let applied = self.apply(context, hub_namespace, desired).await;
                 if let Some(refusal) = applied.as_ref().err().and_then(ReconcileError::hub_refusal)
                 {
-                    refusals.insert(desired.city.clone(), refusal);
+                    let (city, all) = (&desired.city, &self.hub.policy_refusals);
+                    all.add(hub_namespace, city.clone(), refusal.clone());
+                    refusals.insert(city.clone(), refusal);
                 }
                 errors.note(applied);
             }
-            self.hub.policy_refusals.set(hub_namespace, refusals);
+            // If the hub has not answered for all cities, the former refusals stay.
+            if !errors.must_wait() {
+                self.hub.policy_refusals.set(hub_namespace, refusals);
+            }
         }
         let mut holds = plan.holds;
         for unneeded in &plan.delete {
+            if errors.must_wait() {
+                break;
+            }
             let policy_locks = &self.hub.policy_locks;
             let city = &unneeded.city;
             // This lock is held until the policy is deleted.

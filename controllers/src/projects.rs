@@ -180,13 +180,23 @@ impl SyncedProjects {
         self.write().insert(name, project);
     }
 
-    /// Stops serving a project. Returns whether exactly this project was served under the name.
-    pub(crate) fn unregister(&self, name: &ProjectName, project: &Arc<ProjectCaches>) -> bool {
+    /// Stops serving a project, unless another project is served under the name. Then calls `on_unregistered`, before
+    /// another project of this name can be registered. Returns whether the project was served.
+    pub(crate) fn unregister(
+        &self,
+        name: &ProjectName,
+        project: &Arc<ProjectCaches>,
+        on_unregistered: impl FnOnce(),
+    ) -> bool {
         let mut projects = self.write();
         let is_served = projects
             .get(name)
             .is_some_and(|served| Arc::ptr_eq(served, project));
-        is_served && projects.remove(name).is_some()
+        if is_served {
+            projects.remove(name);
+            on_unregistered();
+        }
+        is_served
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<ProjectName, Arc<ProjectCaches>>> {

@@ -1,4 +1,5 @@
-//! Tests that all controllers together make no write while nothing changes, for hours of a paused clock.
+//! Tests of all controllers together on a paused clock: they make no write while nothing changes, and a process that may
+//! not write keeps no keys.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +7,7 @@ use std::time::Duration;
 use api::instance::{PROGRAMMED, RUNNING};
 use api::workload::AVAILABLE;
 use api::{CellName, Instance, ProjectName, Workload, WorkloadDeployment, condition, labels};
-use apiserver::{ApiServer, objects};
+use apiserver::{ApiServer, Fault, Verb, objects};
 use jiff::{SignedDuration, Timestamp};
 use multicluster::projects::RegistryContext;
 use multicluster::{Metrics, ProjectRegistry, Tasks};
@@ -19,6 +20,18 @@ use crate::fixtures::{self, object};
 use crate::{cell_controllers, management_controllers};
 
 const WEB: &str = "web-us-dfw";
+/// The controllers of both planes.
+const CONTROLLERS: [&str; 9] = [
+    "workload",
+    "federator",
+    "policy",
+    "projector",
+    "namespace",
+    "customizations",
+    "deployment",
+    "instance",
+    "instance-writeback",
+];
 /// Many times longer than every interval of the controllers: resync, renewed watches, re-application.
 const HOURS: Duration = Duration::from_hours(6);
 
@@ -37,11 +50,20 @@ struct System {
     project: ApiServer,
     hub: ApiServer,
     cell: ApiServer,
+    metrics: Metrics,
+    may_write: CancellationToken,
     _tasks: Tasks,
 }
 
 impl System {
     fn start() -> Self {
+        let system = Self::start_without_leadership();
+        system.may_write.cancel();
+        system
+    }
+
+    /// Starts the controllers in a process that may not write yet.
+    fn start_without_leadership() -> Self {
         let server = || ApiServer::new().with_clock(clock);
         let (project, hub, cell) = (server(), server(), server());
         project.put(objects::namespace("default", "1"));
@@ -51,7 +73,6 @@ impl System {
         cell.put(hub_namespace());
         let (tasks, metrics) = (Tasks::default(), Metrics::default());
         let may_write = CancellationToken::new();
-        may_write.cancel();
         let context = RegistryContext {
             tasks: &tasks,
             metrics: &metrics,
@@ -71,8 +92,8 @@ impl System {
             name: CellName::new("dfw1").unwrap(),
             client: cell.client(),
             hub: hub.client(),
-            metrics,
-            may_write,
+            metrics: metrics.clone(),
+            may_write: may_write.clone(),
             clock,
         };
         cell_controllers::start(&tasks, config);
@@ -80,6 +101,8 @@ impl System {
             project,
             hub,
             cell,
+            metrics,
+            may_write,
             _tasks: tasks,
         }
     }
@@ -222,4 +245,65 @@ async fn hours_without_a_change_have_no_write() {
         projection.metadata.labels.unwrap()[labels::SOURCE_CLUSTER],
         "dfw1"
     );
+}
+
+/// A process that waits for the lease for months keeps no keys of deleted objects. When it may write, it reconciles the
+/// objects that exist, although no event adds their keys.
+#[tokio::test(start_paused = true)]
+async fn a_process_that_may_not_write_keeps_no_keys() {
+    clock();
+    let system = System::start_without_leadership();
+    let deployment = |name: &str| {
+        json!({
+            "apiVersion": api::API_VERSION,
+            "kind": "WorkloadDeployment",
+            "metadata": {"name": name, "namespace": HUB_NAMESPACE, "uid": name, "labels": {labels::UPSTREAM_CLUSTER_NAME: "cluster-p"}},
+            "spec": fixtures::deployment(HUB_NAMESPACE, name, "DFW", 1).spec,
+        })
+    };
+    system.project.put(object(workload()));
+    system.cell.put(deployment("deleted"));
+    system.cell.put(deployment("kept"));
+    system.hub.put(json!({
+        "apiVersion": "config.karmada.io/v1alpha1",
+        "kind": "ResourceInterpreterCustomization",
+        "metadata": {"name": "shadowing"},
+        "spec": {"target": {"apiVersion": api::API_VERSION, "kind": "Instance"}},
+    }));
+    sleep(Duration::from_mins(1)).await;
+    let cell = &system.cell;
+    cell.remove::<WorkloadDeployment>(HUB_NAMESPACE, "deleted");
+    sleep(HOURS).await;
+    for controller in CONTROLLERS {
+        assert_eq!(system.metrics.queued_keys(controller), 0, "{controller}");
+    }
+    assert_eq!(system.writes(), [""; 0]);
+
+    system.may_write.cancel();
+    system.propagate().await;
+    let instance = |it: &System| it.cell.get::<Instance>(HUB_NAMESPACE, "kept-0").is_some();
+    system.until("the cell has an Instance", instance).await;
+    sleep(Duration::from_mins(1)).await;
+    let of_customization = |write: &String| write.starts_with("create events default/shadowing.");
+    let writes = system.writes();
+    assert!(writes.iter().any(of_customization), "{writes:?}");
+}
+
+/// A process may wait for the lease while its watches of the hub fail. Then what its caches say is old.
+#[tokio::test(start_paused = true)]
+async fn a_new_leader_waits_until_its_caches_of_the_hub_are_current() {
+    clock();
+    let system = System::start_without_leadership();
+    system.project.put(object(workload()));
+    sleep(Duration::from_mins(1)).await;
+    let fails = Fault::refuse(503).on(&[Verb::List, Verb::Watch]);
+    system.hub.fail(fails.of::<WorkloadDeployment>());
+    system.hub.interrupt();
+    sleep(Duration::from_mins(1)).await;
+    system.may_write.cancel();
+    sleep(Duration::from_mins(10)).await;
+    assert_eq!(system.writes(), [""; 0]);
+    system.hub.heal();
+    system.propagate().await;
+    system.scale(0, 2).await;
 }

@@ -55,6 +55,12 @@ pub async fn own_cluster(path: Option<&Path>) -> Result<ClusterConfig, ConnectEr
     if let Some(path) = path {
         return kubeconfig(path, None).await;
     }
+    // A kubeconfig of several files is merged once. A single file is read again when it changes.
+    let named = std::env::var_os("KUBECONFIG").filter(|named| !named.is_empty());
+    let files: Vec<_> = named.iter().flat_map(std::env::split_paths).collect();
+    if let [file] = files.as_slice() {
+        return kubeconfig(file, None).await;
+    }
     let error = |e: KubeconfigError| ConnectError::Environment(e.to_string());
     let config = match Kubeconfig::from_env().map_err(error)? {
         Some(kubeconfig) => {

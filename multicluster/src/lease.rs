@@ -67,9 +67,11 @@ impl Leadership {
     ///
     /// [`NotLeading`] if this process may not write.
     pub fn deadline(&self) -> Result<Option<Instant>, NotLeading> {
+        // The lease sets `until` first, so a process that has gained the lease never lacks its deadline.
+        let is_gained = self.gained.is_cancelled();
         let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
         let is_over = until.is_some_and(|until| until <= Instant::now());
-        match self.gained.is_cancelled() && !is_over {
+        match is_gained && !is_over {
             true => Ok(until),
             false => Err(NotLeading),
         }

@@ -28,6 +28,7 @@ pub struct Metrics {
     pub(crate) queue_depth: Family<ControllerLabels, Gauge>,
     pub(crate) queue_keys: Family<ControllerLabels, Gauge>,
     pub(crate) queue_groups_in_trouble: Family<OutageLabels, Gauge>,
+    pub(crate) cached: Family<CacheLabels, Gauge>,
     pub(crate) undecodable: Family<CacheLabels, Gauge>,
     pub(crate) leader: Gauge,
     pub(crate) projects_engaged: Gauge,
@@ -100,6 +101,7 @@ impl Metrics {
             queue_depth: Family::default(),
             queue_keys: Family::default(),
             queue_groups_in_trouble: Family::default(),
+            cached: Family::default(),
             undecodable: Family::default(),
             leader: Gauge::default(),
             projects_engaged: Gauge::default(),
@@ -115,30 +117,11 @@ impl Metrics {
             writes: Family::default(),
             propagation_seconds: Family::new_with_constructor(propagation),
         };
+        metrics.register_queues(registry);
         registry.register(
-            "reconciles",
-            "Reconciliations by controller and result (settled, again, gone, error)",
-            metrics.reconciles.clone(),
-        );
-        registry.register(
-            "reconcile_seconds",
-            "Duration of reconciliations in seconds, by controller",
-            metrics.reconcile_seconds.clone(),
-        );
-        registry.register(
-            "queue_depth",
-            "Keys that wait for a worker, by controller",
-            metrics.queue_depth.clone(),
-        );
-        registry.register(
-            "queue_keys",
-            "Keys that a controller reconciles now, later or at the next resync",
-            metrics.queue_keys.clone(),
-        );
-        registry.register(
-            "queue_groups_in_trouble",
-            "Tenants that a controller found unreachable or suspended, or whose write budget is used up (busy)",
-            metrics.queue_groups_in_trouble.clone(),
+            "cached_objects",
+            "Watched objects, by plane and kind",
+            metrics.cached.clone(),
         );
         registry.register(
             "undecodable_objects",
@@ -171,6 +154,10 @@ impl Metrics {
             "ResourceInterpreterCustomizations that Karmada uses for our kinds instead of the webhook",
             metrics.shadowing_customizations.clone(),
         );
+        // An alert sees the first lost event only if the counter was 0 before.
+        for outcome in ["published", "failed", "dropped"] {
+            drop(metrics.events.get_or_create(&EventLabels { outcome }));
+        }
         registry.register(
             "events",
             "Kubernetes Events about transitions of conditions, by outcome (published, failed, dropped)",
@@ -187,6 +174,34 @@ impl Metrics {
             metrics.propagation_seconds.clone(),
         );
         metrics
+    }
+
+    fn register_queues(&self, registry: &mut Registry) {
+        registry.register(
+            "reconciles",
+            "Reconciliations by controller and result (settled, again, gone, error)",
+            self.reconciles.clone(),
+        );
+        registry.register(
+            "reconcile_seconds",
+            "Duration of reconciliations in seconds, by controller",
+            self.reconcile_seconds.clone(),
+        );
+        registry.register(
+            "queue_depth",
+            "Keys that wait for a worker, by controller",
+            self.queue_depth.clone(),
+        );
+        registry.register(
+            "queue_keys",
+            "Keys that a controller reconciles now, later or at the next resync",
+            self.queue_keys.clone(),
+        );
+        registry.register(
+            "queue_groups_in_trouble",
+            "Tenants that a controller found unreachable or suspended, or whose write budget is used up (busy)",
+            self.queue_groups_in_trouble.clone(),
+        );
     }
 
     fn register_projects(&self, registry: &mut Registry) {

@@ -73,7 +73,7 @@ impl<K: Key> Queue<K> {
         )
     }
 
-    /// Adds a key. The key is reconciled when it is its tenant's turn.
+    /// Adds a key. The key is reconciled when it is its tenant's turn. Until the workers may write, the key is dropped.
     pub fn add(&self, key: K) {
         self.send(Message::Add(key, Instant::now()));
     }
@@ -105,7 +105,8 @@ pub struct Workers<K: Key> {
 
 impl<K: Key> Workers<K> {
     /// Reconciles keys until `stop`. The number of concurrent reconciliations is limited by the limits of the queue.
-    /// Keys are collected from the start, but no key is reconciled before `may_write`. After `stop`, running
+    /// Keys that were added before `may_write` are dropped, so that a process that may not write for months keeps no keys
+    /// of deleted objects. Once it may write, the caller adds the keys of all objects. After `stop`, running
     /// reconciliations finish.
     ///
     /// # Errors
@@ -129,9 +130,7 @@ impl<K: Key> Workers<K> {
         let mut messages = Vec::new();
         loop {
             scheduler.expire(Instant::now());
-            while may_write.is_cancelled()
-                && let Some((key, since)) = scheduler.take()
-            {
+            while let Some((key, since)) = scheduler.take() {
                 let span = info_span!("reconcile", controller = self.controller, ?key);
                 let context = Arc::new(ReconcileContext::new(clock, since));
                 let work = reconcile(K::clone(&key), Arc::clone(&context));
@@ -142,11 +141,13 @@ impl<K: Key> Workers<K> {
             let timer = scheduler.next_timer();
             tokio::select! {
                 () = stop.cancelled() => break,
-                () = may_write.cancelled(), if !may_write.is_cancelled() => {}
                 1.. = self.receiver.recv_many(&mut messages, MESSAGES) => {
                     for message in messages.drain(..) {
                         match message {
-                            Message::Add(key, at) => scheduler.add(key, at),
+                            Message::Add(key, at) if may_write.is_cancelled() => {
+                                scheduler.add(key, at);
+                            }
+                            Message::Add(..) => {}
                             Message::Forget(tenant) => scheduler.forget(&tenant),
                             Message::Release(tenant) => scheduler.release(&tenant),
                         }

@@ -100,6 +100,11 @@ impl Tasks {
     pub async fn ended(&self) -> Option<String> {
         self.tracker.close();
         self.tracker.wait().await;
+        self.failure()
+    }
+
+    /// Returns the failure that stopped the process, if there was one.
+    pub fn failure(&self) -> Option<String> {
         self.failure.get().cloned()
     }
 }

@@ -2,14 +2,20 @@
 
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use multicluster::Tasks;
-use tokio::time::Instant;
-use tracing::info;
+use tokio::time::{Instant, timeout};
+use tracing::{info, warn};
 
 use crate::leadership::LeaderElection;
 use crate::serving::Servers;
 use crate::signals::Signals;
+
+/// Longest wait for the running reconciliations. An API server that does not answer must not delay the end of the process.
+/// Together with [`RELEASE`], this is the default of `--shutdown-delay`, for which the servers run anyway.
+const CONTROLLERS_END: Duration = Duration::from_secs(4);
+/// Longest wait for the release of the Lease.
+const RELEASE: Duration = Duration::from_secs(1);
 
 /// The wired process.
 pub(super) struct RunningApp {
@@ -38,7 +44,8 @@ impl RunningApp {
     }
 
     /// Stops the controllers, releases the lease, and stops the servers. Waits until the requests in flight are
-    /// answered.
+    /// answered. If a controller waits for an API server for longer than [`CONTROLLERS_END`], the lease is not released:
+    /// it expires, after the last write has ended.
     ///
     /// # Errors
     ///
@@ -48,12 +55,27 @@ impl RunningApp {
         self.servers.draining.cancel();
         let delay_over = Instant::now() + self.shutdown_delay;
         self.controllers.stop().cancel();
-        let controllers_failure = tokio::select! {
-            failure = self.controllers.ended() => failure,
+        let second = |name| anyhow!("a second {name} came before the controllers had stopped");
+        let ended = tokio::select! {
+            ended = timeout(CONTROLLERS_END, self.controllers.ended()) => ended,
             error = self.election.lost() => return Err(error),
-            name = signals.next() => bail!("a second {name} came before the controllers had stopped"),
+            name = signals.next() => return Err(second(name)),
         };
-        self.election.release().await;
+        if ended.is_ok() {
+            let released = tokio::select! {
+                released = timeout(RELEASE, self.election.release()) => released,
+                name = signals.next() => return Err(second(name)),
+            };
+            if released.is_err() {
+                warn!("the Lease was not released in time; it expires");
+            }
+        } else {
+            warn!(
+                "a controller still waits for an API server; the Lease is not released and expires"
+            );
+            self.election.abandon();
+        }
+        let controllers_failure = self.controllers.failure();
         let servers_failure = self.servers.end(delay_over, signals).await?;
         if let Some(failure) = controllers_failure.or(servers_failure) {
             bail!(failure);

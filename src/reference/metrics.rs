@@ -72,8 +72,9 @@ pub(super) fn page() -> anyhow::Result<Page> {
     let introduction = [
         "The manager serves metrics at `metricsServer.bindAddress` of the [config file](config.md). \
          `compute-federation interpreter` serves them at `--metrics-bind-address`.",
-        "A time series with labels exists only after its first event. The `process_*` metrics describe the process. `process_tasks` \
-         counts asynchronous tasks that have not ended.",
+        "A time series with labels exists only after its first event. Counters of refusals, lost events and errors that an alert uses \
+         exist from the start, with the value 0. The `process_*` metrics describe the process. `process_tasks` counts asynchronous tasks \
+         that have not ended.",
     ];
     Ok(Page {
         file: "metrics.md",
@@ -96,6 +97,7 @@ fn exposed() -> anyhow::Result<BTreeMap<String, Metric>> {
     certs::Metrics::register(registry.sub_registry_with_prefix("webhooks")).record_examples();
     let state = CertificateState {
         not_after: Some(Timestamp::UNIX_EPOCH),
+        not_before: Some(Timestamp::UNIX_EPOCH),
         reloaded: Some(Timestamp::UNIX_EPOCH),
         problem: Some(Problem {
             reason: "example",
@@ -165,6 +167,37 @@ mod tests {
     async fn every_metric_has_advice_and_no_advice_is_left_over() {
         let page = page().unwrap();
         assert_eq!(page.sections[0].rows.len(), ADVICE.len());
+    }
+
+    /// `rate` and `increase` do not see the first event of a counter that the event itself creates.
+    #[test]
+    fn the_counters_of_alerts_exist_before_the_first_event() {
+        let mut registry = Registry::with_prefix("compute_federation");
+        multicluster::Metrics::register(&mut registry);
+        webhooks::Metrics::register(&mut registry);
+        RefusedClients::register(&mut registry);
+        certs::Metrics::register(registry.sub_registry_with_prefix("webhooks"));
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        for counter in [
+            "admission_clients_refused_total{reason=\"no_certificate\"}",
+            "admission_clients_refused_total{reason=\"wrong_name\"}",
+            "admission_requests_refused_total{reason=\"overloaded\"}",
+            "admission_requests_refused_total{reason=\"too_large\"}",
+            "admission_requests_total{webhook=\"mutate\",outcome=\"error\"}",
+            "admission_requests_total{webhook=\"validate\",outcome=\"error\"}",
+            "events_total{outcome=\"dropped\"}",
+            "events_total{outcome=\"failed\"}",
+            "interpreter_requests_refused_total{reason=\"overloaded\"}",
+            "interpreter_requests_refused_total{reason=\"too_large\"}",
+            "webhooks_connections_shed_total{reason=\"idle\"}",
+            "webhooks_connections_shed_total{reason=\"refused\"}",
+            "webhooks_tls_errors_total{reason=\"certificate_expired\"}",
+            "webhooks_tls_errors_total{reason=\"certificate_not_trusted\"}",
+        ] {
+            let line = format!("compute_federation_{counter} 0");
+            assert!(text.lines().any(|found| found == line), "{line}: {text}");
+        }
     }
 
     #[test]

@@ -125,6 +125,59 @@ fn every_metric_of_a_limit_or_rule_is_declared() {
     }
 }
 
+/// Without the class of the platform's locations, every LocationBinding becomes unavailable, and admission refuses every
+/// Workload.
+#[test]
+fn the_locations_of_the_platform_are_supported() {
+    let configuration = object(
+        "components/service-catalogue/service_configuration.yaml",
+        "ServiceConfiguration",
+    );
+    let classes = &configuration["spec"]["locations"]["supportedClasses"];
+    assert_eq!(*classes, serde_json::json!(["datum-managed"]));
+}
+
+/// The permission check of Milo denies what no ProtectedResource names.
+#[test]
+fn every_permission_of_a_role_is_one_of_a_protected_resource() {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let list = |value: &Value| value.as_array().unwrap().clone();
+    let mut known = BTreeSet::new();
+    for resource in objects("components/iam/protected_resources.yaml") {
+        let spec = &resource["spec"];
+        let (service, plural) = (text(&spec["serviceRef"]["name"]), text(&spec["plural"]));
+        for permission in list(&spec["permissions"]) {
+            known.insert(format!("{service}/{plural}.{}", text(&permission)));
+        }
+    }
+    for role in objects("components/iam/roles.yaml") {
+        for permission in list(&role["spec"]["includedPermissions"]) {
+            assert!(known.contains(&text(&permission)), "{permission}");
+        }
+    }
+}
+
+/// A claim or a grant of a type that is not registered is refused.
+#[test]
+fn every_granted_resource_type_is_registered() {
+    let registrations = objects("components/quota/resource_registrations.yaml");
+    let registered: BTreeSet<_> = registrations
+        .iter()
+        .map(|it| it["spec"]["resourceType"].as_str().unwrap())
+        .collect();
+    let policy = object(
+        "components/quota/grant_creation_policy.yaml",
+        "GrantCreationPolicy",
+    );
+    let template = &policy["spec"]["target"]["resourceGrantTemplate"];
+    let allowances = template["spec"]["allowances"].as_array().unwrap();
+    let granted: BTreeSet<_> = allowances
+        .iter()
+        .map(|it| it["resourceType"].as_str().unwrap())
+        .collect();
+    assert_eq!(granted, registered);
+}
+
 /// A cell claims quota for the Project, because the project does not have the Instance yet.
 #[test]
 fn every_resource_type_may_be_claimed_for_project_and_instance() {

@@ -176,7 +176,7 @@ pub(crate) async fn metrics_require_permission(federation: &Federation) -> anyho
 }
 
 /// Returns a token of a new service account.
-async fn token(space: &Space<'_>, name: &str) -> anyhow::Result<String> {
+pub(crate) async fn token(space: &Space<'_>, name: &str) -> anyhow::Result<String> {
     let accounts: Api<ServiceAccount> = space.in_project();
     let account = create(&accounts, json!({"metadata": {"name": name}})).await?;
     let request = TokenRequest {

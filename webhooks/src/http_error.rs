@@ -27,6 +27,10 @@ pub(crate) enum HttpError {
 }
 
 impl HttpError {
+    /// All values of [`Self::reason`].
+    pub(crate) const REASONS: [&str; 5] =
+        ["overloaded", "too_large", "too_slow", "broken", "malformed"];
+
     /// Returns the error of a body that is not a valid request. The message can contain values of the body: the log and
     /// the answer cut it off.
     pub(crate) fn malformed(error: &impl Display) -> Self {

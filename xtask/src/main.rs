@@ -19,6 +19,7 @@ use anyhow::Context;
 use clap::{Parser, Subcommand};
 use harness::kustomize;
 use harness::peers::Peers;
+use harness::prometheus::PrometheusPrograms;
 use output::{Closed, print, tell};
 
 /// The developer's commands.
@@ -83,5 +84,10 @@ fn peers() -> anyhow::Result<()> {
         print(format!("{name} {}", path.display()))?;
     }
     let kustomize = kustomize::find_or_build(|progress| tell(progress))?;
-    print(format!("kustomize {}", kustomize.display()))
+    print(format!("kustomize {}", kustomize.display()))?;
+    let prometheus = PrometheusPrograms::find_or_build(|progress| tell(progress))?;
+    for (name, path) in prometheus.programs() {
+        print(format!("{name} {}", path.display()))?;
+    }
+    Ok(())
 }

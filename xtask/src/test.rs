@@ -8,6 +8,7 @@ use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
 use harness::checkout::root;
 use harness::node::{self, NodePrograms};
+use harness::prometheus::PrometheusPrograms;
 use serde_json::Value;
 
 use crate::build::{cargo, cargo_output, cargo_with};
@@ -31,6 +32,8 @@ enum Scope {
     Unit,
     /// A comparison of the answers of the webhook server with those of the Go webhooks.
     Answers,
+    /// Checks of alerts, recording rules and dashboards with promtool.
+    Monitoring,
     /// End-to-end tests on a real federation.
     Federation,
     /// Tests of Pods on real nodes. They need root and cgroups; elsewhere they are skipped.
@@ -41,7 +44,8 @@ enum Scope {
     /// Mutations of the source that break an invariant. The test of the invariant must fail. The filter is the number
     /// of an invariant, such as I-8. Takes about an hour for all.
     Mutations,
-    /// Static checks, unit tests, a comparison of answers with the Go webhooks, federation tests and tests on nodes.
+    /// Static checks, unit tests, a comparison of answers with the Go webhooks, checks of alerts and dashboards,
+    /// federation tests and tests on nodes.
     All,
 }
 
@@ -70,6 +74,15 @@ const BINARY: &[&str] = &[
     "--test",
     "binary",
 ];
+/// Tests that need promtool.
+const MONITORING: &[&str] = &[
+    "test",
+    "--locked",
+    "--package",
+    "compute-federation",
+    "--test",
+    "monitoring",
+];
 /// Tests that need a federation.
 const FEDERATION: &[&str] = &[
     "test",
@@ -94,18 +107,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let filter = args.filter.as_deref();
     let suites: &[&[&str]] = match args.scope {
         Scope::Unit => &[UNIT],
+        Scope::Monitoring => &[MONITORING],
         Scope::Federation => &[FEDERATION],
         Scope::Nodes => &[NODES],
         Scope::Soak => &[BINARY, FEDERATION, NODES],
         Scope::Answers => return answers(),
         Scope::Mutations => return mutations::run(filter),
-        Scope::All => &[UNIT, FEDERATION, NODES],
+        Scope::All => &[UNIT, MONITORING, FEDERATION, NODES],
     };
     if let Some(filter) = filter {
         require_match(suites, filter, args.scope)?;
     }
     match args.scope {
         Scope::Unit => unit(filter),
+        Scope::Monitoring => monitoring(filter),
         Scope::Federation => federation(filter),
         Scope::Nodes => nodes(filter),
         Scope::Soak => soak(filter),
@@ -117,6 +132,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             if filter.is_none() {
                 answers()?;
             }
+            monitoring(filter)?;
             federation(filter)?;
             nodes(filter)
         }
@@ -214,6 +230,13 @@ fn unit(filter: Option<&str>) -> anyhow::Result<()> {
 fn answers() -> anyhow::Result<()> {
     step("answers of the Go webhooks");
     bench::check_answers()
+}
+
+fn monitoring(filter: Option<&str>) -> anyhow::Result<()> {
+    step("external programs");
+    PrometheusPrograms::find_or_build(|progress| tell(progress)).context("Prometheus")?;
+    step("alerts and dashboards");
+    cargo(&[MONITORING, filter.as_slice()].concat())
 }
 
 fn federation(filter: Option<&str>) -> anyhow::Result<()> {

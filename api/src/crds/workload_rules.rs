@@ -171,7 +171,7 @@ fn ssh_keys() -> Value {
          (has(self.metadata) && has(self.metadata.annotations) && '{SSH_KEYS}' in self.metadata.annotations)"
     );
     let message =
-        format!("a virtual machine needs the annotation {SSH_KEYS}: user:key, one to a line");
+        format!("a virtual machine needs the annotation {SSH_KEYS}, with one user:key per line");
     cel_rules([cel(&rule, &message, REQUIRED, ".metadata.annotations")])
 }
 
@@ -183,7 +183,7 @@ fn boot_disk() -> Value {
                 !has(self.volumes) || [self.runtime.virtualMachine.volumeAttachments[0].name].all(boot, \
                 self.volumes.all(volume, volume.name != boot || (has(volume.disk) && \
                 has(volume.disk.template.spec.populator) && has(volume.disk.template.spec.populator.image))))";
-    let message = "the first volume must be a disk that is populated by an image";
+    let message = "the machine boots from the first attached volume, which must be a disk that is populated by an image";
     let at = ".runtime.virtualMachine.volumeAttachments";
     cel_rules([cel(rule, message, REQUIRED, at)])
 }
@@ -214,7 +214,8 @@ fn one_source() -> Value {
 fn storage() -> Value {
     let rule = "has(self.resources) ? has(self.resources.requests) && 'storage' in self.resources.requests : \
                 has(self.populator) && has(self.populator.image)";
-    let message = "requests[storage] is required for a disk that is not populated by an image, and beside resources";
+    let message =
+        "requests[storage] is required if resources is set, or if no image populates the disk";
     cel_rules([cel(rule, message, REQUIRED, ".resources")])
 }
 
@@ -242,7 +243,7 @@ fn one_runtime() -> Value {
 }
 
 fn no_resources() -> Value {
-    let message = "resources are those of the instance type";
+    let message = "the instance type determines the resources";
     cel_rules([cel(
         "!has(self.resources)",
         message,

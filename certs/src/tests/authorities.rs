@@ -199,6 +199,7 @@ async fn an_authority_that_expires_in_service_is_reported_and_its_successor_wait
     let later = || clock() + SignedDuration::from_secs(NOW.load(Ordering::Relaxed));
     let volume = TempDir::new().unwrap();
     let first = authority("one", |params| {
+        params.not_before = date_time_ymd(2026, 11, 1);
         params.not_after = date_time_ymd(2026, 11, 22);
     });
     let second = TestAuthority::new("two");
@@ -208,6 +209,10 @@ async fn an_authority_that_expires_in_service_is_reported_and_its_successor_wait
     assert_eq!(
         state.not_after,
         Some(clock() + SignedDuration::from_secs(END))
+    );
+    assert_eq!(
+        state.not_before.unwrap().to_string(),
+        "2026-11-01T00:00:00Z"
     );
     NOW.store(END, Ordering::Relaxed);
     let problem = followed.failure(1).await;

@@ -249,3 +249,46 @@ async fn an_undecodable_instance_costs_itself_only() {
         assert_eq!(says_so, name == "web-0");
     }
 }
+
+/// A WorkloadDeployment that cannot be decoded must not keep its Instances running after its deletion.
+#[tokio::test(start_paused = true)]
+async fn an_undecodable_deployment_ends_with_its_instances() {
+    let (planes, controller) = start().await;
+    converge(&controller, || object_key("web"), &planes.servers()).await;
+    assert!(
+        planes
+            .cell
+            .get::<Instance>(HUB_NAMESPACE, "web-0")
+            .is_some()
+    );
+    let spoil = |terminating: bool| {
+        planes
+            .cell
+            .modify::<WorkloadDeployment>(HUB_NAMESPACE, "web", |deployment| {
+                deployment["spec"]["template"] = json!(7);
+                if terminating {
+                    deployment["metadata"]["deletionTimestamp"] = json!("2026-11-21T09:59:00Z");
+                }
+            });
+    };
+    spoil(false);
+    settle().await;
+    take_writes(&planes.servers());
+    let reconciled = reconcile(&controller, object_key("web")).await.unwrap();
+    assert!(reconciled.is_err());
+    assert_eq!(take_writes(&planes.servers()), [""; 0]);
+
+    spoil(true);
+    settle().await;
+    let reconciled = reconcile(&controller, object_key("web")).await.unwrap();
+    let error = reconciled.unwrap_err();
+    assert!(matches!(error, ReconcileError::NotYet { .. }), "{error}");
+    let writes = take_writes(&planes.servers());
+    assert_eq!(writes, ["delete instances ns-1/web-0"]);
+    planes.cell.remove::<Instance>(HUB_NAMESPACE, "web-0");
+    settle().await;
+    let reconciled = reconcile(&controller, object_key("web")).await.unwrap();
+    reconciled.unwrap();
+    let writes = take_writes(&planes.servers());
+    assert_eq!(writes, ["patch workloaddeployments ns-1/web"]);
+}

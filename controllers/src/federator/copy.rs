@@ -1,11 +1,17 @@
-//! Builds the copy of a WorkloadDeployment that the federator applies on the hub, and compares it with the stored copy.
+//! The copy of a WorkloadDeployment on the hub: builds it, compares it with the stored copy, and deletes it.
+
+use std::sync::Arc;
 
 use api::{HubNamespace, WorkloadDeployment};
 use kube::ResourceExt;
+use kube::core::{PartialObjectMeta, PartialObjectMetaExt};
 use serde_json::{Value, json};
 
 use super::plan::{DesiredCopy, same_referenced_data};
-use crate::runtime::write::Stored;
+use crate::hub::HubCaches;
+use crate::objects::is_terminating;
+use crate::runtime::write::{Collection, Stored, Writer};
+use crate::runtime::{ReconcileContext, ReconcileError};
 
 /// Returns how the hub has stored the copy of a WorkloadDeployment.
 pub(super) fn compare_copy(copy: &WorkloadDeployment, deployment: &WorkloadDeployment) -> Stored {
@@ -35,4 +41,47 @@ pub(super) fn copy_body(
         },
         "spec": deployment.spec,
     })
+}
+
+/// Returns the copy of a WorkloadDeployment from the cache. The deletion needs only the metadata of the copy. So a
+/// copy that cannot be decoded does not block the end of its WorkloadDeployment: it is returned without its status.
+///
+/// # Errors
+///
+/// [`ReconcileError::Undecodable`] if the copy cannot be decoded, and the WorkloadDeployment is not terminating.
+pub(super) fn copy_of(
+    hub: &HubCaches,
+    deployment: &WorkloadDeployment,
+    hub_namespace: &HubNamespace,
+) -> Result<Option<Arc<WorkloadDeployment>>, ReconcileError> {
+    let (copies, name) = (&hub.deployments, deployment.name_any());
+    let undecodable = match copies.get(hub_namespace.as_str(), &name) {
+        Ok(copy) => return Ok(copy),
+        Err(undecodable) => undecodable,
+    };
+    match copies.metadata_of(hub_namespace.as_str(), &name) {
+        Some(metadata) if is_terminating(deployment) => Ok(Some(Arc::new(WorkloadDeployment {
+            metadata,
+            spec: deployment.spec.clone(),
+            status: None,
+        }))),
+        _ => Err(undecodable.into()),
+    }
+}
+
+/// Deletes the copy. If the copy cannot be decoded, the answer of the API server is not decoded either.
+pub(super) async fn delete_copy(
+    writer: &Writer,
+    hub: &HubCaches,
+    context: &ReconcileContext,
+    copies: &Collection<'_, WorkloadDeployment>,
+    copy: &WorkloadDeployment,
+) -> Result<(), ReconcileError> {
+    let (namespace, name) = (copy.namespace().unwrap_or_default(), copy.name_any());
+    if hub.deployments.get(&namespace, &name).is_ok() {
+        return writer.delete(context, copies, copy).await;
+    }
+    let copies = Collection::new(&hub.client, &namespace, None);
+    let copy: PartialObjectMeta<WorkloadDeployment> = copy.metadata.clone().into_response_partial();
+    writer.delete(context, &copies, &copy).await
 }

@@ -194,7 +194,7 @@ fn contradiction(observed: &Observed<'_>) -> Option<String> {
         ));
     }
     let unproved = namespace.is_some() || copy.is_some();
-    (terminating && unproved && !is_proved(observed)).then(|| {
+    (terminating && unproved && !is_proved(&upstream, namespace)).then(|| {
         format!(
             "the labels of hub namespace {hub_namespace} do not identify this project and namespace"
         )
@@ -227,11 +227,10 @@ fn upstream(observed: &Observed<'_>) -> Upstream {
     }
 }
 
-/// Returns whether the labels of the hub namespace identify the namespace of the WorkloadDeployment.
-fn is_proved(observed: &Observed<'_>) -> bool {
-    observed.namespace.is_some_and(|namespace| {
-        Upstream::of(namespace.meta()).is_ok_and(|of| of == upstream(observed))
-    })
+/// Returns whether the labels of the hub namespace identify this namespace of the project.
+pub(super) fn is_proved(upstream: &Upstream, hub_namespace: Option<&Namespace>) -> bool {
+    hub_namespace
+        .is_some_and(|it| Upstream::of(it.meta()).is_ok_and(|identified| identified == *upstream))
 }
 
 pub(super) fn plan(observed: &Observed<'_>) -> Plan {
@@ -346,7 +345,7 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
             labels: copy_labels,
             annotations: copy_annotations,
         }),
-        delete_copy: moves && is_proved(observed),
+        delete_copy: moves && is_proved(&upstream(observed), namespace),
         // If this reconciliation applies the copy, Karmada writes the object anyway, so no cell counts as stale.
         staleness: match live.filter(|_| in_step) {
             Some(copy) => staleness(copy, cells),

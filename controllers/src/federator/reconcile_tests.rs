@@ -1,5 +1,6 @@
 //! Tests of the federator, with in-memory API servers.
 
+use api::reasons::workload_deployment::HUB_NAMESPACE_CONTRADICTED;
 use apiserver::{ApiServer, Fault, Verb, objects};
 use serde_json::Value;
 
@@ -234,5 +235,54 @@ async fn without_namespaces_deployments_are_finalized_and_not_federated() {
     let (planes, federator) = start_with(terminating, on_hub_before, stop).await;
     converge(&federator, || project_key(NAME), &planes.servers()).await;
     assert!(on_hub(&planes).is_none());
+    assert!(in_project(&planes).is_none());
+}
+
+/// I-14: an invalid record is shown in the status.
+#[tokio::test(start_paused = true)]
+async fn an_invalid_record_of_the_hub_namespace_is_reported_once() {
+    let mut deployment = recorded(NAME);
+    deployment["metadata"]["annotations"][annotations::FEDERATION_NAMESPACE] = json!("");
+    let (planes, federator) = start(deployment, vec![hub_namespace(), policy()]).await;
+    for writes in [1, 0] {
+        let reconciled = reconcile(&federator, project_key(NAME)).await.unwrap();
+        let error = reconciled.unwrap_err();
+        assert!(matches!(error, ReconcileError::Identity { .. }), "{error}");
+        assert_eq!(take_writes(&planes.servers()).len(), writes);
+        settle().await;
+    }
+    let deployment = in_project(&planes).unwrap();
+    assert_eq!(available(&deployment).reason, HUB_NAMESPACE_CONTRADICTED);
+}
+
+/// I-16: a customer can edit the record. Without the Namespace, it leads to no hub namespace without an identity.
+#[tokio::test(start_paused = true)]
+async fn a_record_is_not_used_while_the_namespace_is_unknown() {
+    let mut foreign = hub_namespace();
+    foreign["metadata"]["labels"] = json!({});
+    for (on_hub, is_used) in [(foreign, false), (hub_namespace(), true)] {
+        let (planes, federator) = start(recorded(NAME), vec![on_hub, policy()]).await;
+        planes.project.remove::<Namespace>("", "default");
+        settle().await;
+        take_writes(&planes.servers());
+        let reconciled = reconcile(&federator, project_key(NAME)).await.unwrap();
+        let is_held = matches!(reconciled, Err(ReconcileError::NotYet { .. }));
+        assert_eq!(is_held, !is_used, "{reconciled:?}");
+        assert_eq!(take_writes(&planes.servers()).is_empty(), !is_used);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_undecodable_copy_does_not_block_the_end_of_its_deployment() {
+    let mut undecodable = copy(NAME);
+    undecodable["spec"]["template"] = json!(7);
+    let deployment = terminating_json(recorded(NAME));
+    let (planes, federator) = start(deployment, vec![hub_namespace(), policy(), undecodable]).await;
+    let writes = converge(&federator, || project_key(NAME), &planes.servers()).await;
+    let expected = [
+        "delete workloaddeployments ns-1/web-us-dfw",
+        "patch workloaddeployments default/web-us-dfw",
+    ];
+    assert_eq!(writes, expected);
     assert!(in_project(&planes).is_none());
 }

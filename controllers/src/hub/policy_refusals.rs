@@ -16,6 +16,14 @@ impl PolicyRefusals {
         self.lock().get(namespace)?.get(city).cloned()
     }
 
+    /// Records a refusal.
+    pub(crate) fn add(&self, namespace: &HubNamespace, city: CityCode, refusal: String) {
+        let mut all = self.lock();
+        all.entry(namespace.clone())
+            .or_default()
+            .insert(city, refusal);
+    }
+
     /// Replaces the refusals of a hub namespace.
     pub(crate) fn set(&self, namespace: &HubNamespace, refusals: BTreeMap<CityCode, String>) {
         let mut all = self.lock();

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use super::indexes::{cell_of, deployment_of, project_of, upstream_of};
 use super::lookups::HubView;
 use super::queues::ManagementQueues;
-use crate::customizations::CustomizationReflector;
+use crate::customizations::{CustomizationReflector, wake_customization};
 use crate::hub::HubCaches;
 use crate::hub::cells::Cells;
 use crate::hub::departed::DepartedNamespaces;
@@ -160,6 +160,20 @@ impl HubReflectors {
         self.policies
             .on_change(for_each_version(move |metadata| check(metadata)));
     }
+}
+
+/// Adds the keys of all objects of the hub. The keys of a hub namespace contain those of its WorkloadDeployments and
+/// policies; bindings and cells add no others.
+pub(super) fn wake_all(
+    view: &HubView,
+    customizations: &Cache<ResourceInterpreterCustomization>,
+    queues: &ManagementQueues,
+) {
+    let hub = &view.hub;
+    let wake = |source| move |change: Change<'_>| queues.wake_on_hub(source, change, view);
+    hub.namespaces.replay(wake(HubSource::Namespaces));
+    hub.instances.replay(wake(HubSource::Instances));
+    customizations.replay(|change| wake_customization(&queues.customizations, change));
 }
 
 /// Forgets the quarantine of an Instance that is gone, or that was replaced by another Instance of the same name.

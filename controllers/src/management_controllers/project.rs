@@ -14,6 +14,7 @@ use multicluster::{Cache, Metrics};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
 
 use super::lookups::{HubView, ProjectView, RemovedProject};
 use super::needs::Needs;
@@ -39,6 +40,8 @@ pub struct Management {
     pub(super) projects: Arc<SyncedProjects>,
     pub(super) hub: HubView,
     pub(super) queues: ManagementQueues,
+    /// Cancelled once the controllers may write. Until then, the queues drop all keys.
+    pub(super) ready: CancellationToken,
     pub(super) stale_cells: Arc<StaleCells>,
     pub(super) held_by_hub: HeldByHub,
     pub(super) metrics: Metrics,
@@ -61,11 +64,12 @@ impl ProjectHandler for Management {
         let held_by_hub = self.held_by_hub.clone();
         let needs = watch_needs(Arc::clone(&caches), Arc::clone(&view), queues.clone());
         let counted = count_failures(&caches);
-        let late = LateKinds {
+        let late = LateWakeUps {
             projects: Arc::clone(&projects),
             caches: Arc::clone(&caches),
             view: Arc::clone(&view),
             queues: queues.clone(),
+            ready: self.ready.clone(),
         };
         let register = move || {
             // A reconciliation of the former engagement may have noted an entry after the former engagement had ended.
@@ -112,9 +116,9 @@ struct Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         let (name, view) = (&self.view.name, self.view.as_ref());
-        // Another project of the same name may be served meanwhile.
-        if self.projects.unregister(name, &self.caches) {
-            self.queues.forget(name);
+        // Another project of the same name may be served meanwhile. Its keys must not be forgotten.
+        let forget = || self.queues.forget(name);
+        if self.projects.unregister(name, &self.caches, forget) {
             self.stale_cells.forget_project(name);
             self.held_by_hub.forget_project(name);
             self.queues
@@ -123,18 +127,21 @@ impl Drop for Registered {
     }
 }
 
-/// Requeues all objects of a project when a kind is listed after the project has been served without it.
-struct LateKinds {
+/// Requeues all objects of a project when the controllers may write, and when a kind is listed after the project has
+/// been served without it.
+struct LateWakeUps {
     projects: Arc<SyncedProjects>,
     caches: Arc<ProjectCaches>,
     view: Arc<ProjectView>,
     queues: ManagementQueues,
+    ready: CancellationToken,
 }
 
-impl LateKinds {
+impl LateWakeUps {
     async fn wake(self) {
         let caches = &self.caches;
         tokio::join!(
+            self.wake_when_ready(),
             self.wake_when_listed(&caches.namespaces),
             self.wake_when_listed(&caches.workloads),
             self.wake_when_listed(&caches.deployments),
@@ -142,11 +149,21 @@ impl LateKinds {
         );
     }
 
-    async fn wake_when_listed<K: Resource<DynamicType = ()>>(&self, cache: &Cache<K>) {
-        if cache.synced().wait_for(|listed| *listed).await.is_err() {
-            return;
+    async fn wake_when_ready(&self) {
+        if !self.ready.is_cancelled() {
+            self.ready.cancelled().await;
+            self.wake_if_served();
         }
-        // Before the project is served, nothing waits for the kind.
+    }
+
+    async fn wake_when_listed<K: Resource<DynamicType = ()>>(&self, cache: &Cache<K>) {
+        if cache.synced().wait_for(|listed| *listed).await.is_ok() {
+            self.wake_if_served();
+        }
+    }
+
+    /// Requeues all objects, unless the project is not served yet. When it is served, all its objects are reconciled.
+    fn wake_if_served(&self) {
         let served = self.projects.get(&self.view.name);
         if served.is_ok_and(|served| Arc::ptr_eq(&served, &self.caches)) {
             self.queues

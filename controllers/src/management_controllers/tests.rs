@@ -139,10 +139,13 @@ impl WiredPlanes {
         let mut wiring = Wiring::new(&tasks, now);
         reflectors.watch(&mut wiring, &view, &queues, &metrics, &quarantined);
         settle().await;
+        let ready = CancellationToken::new();
+        ready.cancel();
         let management = Management {
             projects,
             hub: view,
             queues,
+            ready,
             stale_cells: Arc::default(),
             held_by_hub: HeldByHub::default(),
             metrics,

@@ -113,7 +113,7 @@ async fn a_project_that_is_not_served_any_more_hides_no_earlier_error() {
     let project = planes.projects.get(&name).unwrap();
     // The manager serves the project when the controller makes the plan, and no longer when the refusal arrives.
     let unserve = async {
-        assert!(planes.projects.unregister(&name, &project));
+        assert!(planes.projects.unregister(&name, &project, || {}));
     };
     let (reconciled, ()) = tokio::join!(biased; reconcile(&controller, hub_key()), unserve);
     let error = reconciled.unwrap().unwrap_err();
@@ -151,4 +151,28 @@ async fn another_hub_gets_and_loses_no_policy() {
     settle().await;
     converge(&controller, hub_key, &planes.servers()).await;
     assert!(policy(&planes).is_none());
+}
+
+/// The hub refuses the policy of the first city, and asks to wait at the second.
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_asks_to_wait_gets_no_further_writes() {
+    let in_project = [("web", "DFW"), ("api", "ORD"), ("db", "SYD")].map(|(name, city)| {
+        let mut deployment = recorded(name);
+        deployment["spec"]["cityCode"] = json!(city);
+        deployment
+    });
+    let (planes, controller) = start(in_project.to_vec(), vec![hub_namespace()]).await;
+    let busy = Fault::refuse(429).retry_after(Duration::from_mins(1));
+    planes.hub.fail(Fault::refuse(422).on_writes().times(1));
+    planes.hub.fail(busy.on_writes());
+    let reconciled = reconcile(&controller, hub_key()).await;
+    assert!(reconciled.unwrap().is_err());
+    assert_eq!(take_writes(&planes.servers()).len(), 2);
+    let namespace = HubNamespace::new(HUB_NAMESPACE).unwrap();
+    let refused = |city| {
+        let city = api::CityCode::new(city).unwrap();
+        planes.hub_caches.policy_refusals.get(&namespace, &city)
+    };
+    let refused = ["DFW", "ORD", "SYD"].map(|city| refused(city).is_some());
+    assert_eq!(refused, [true, false, false]);
 }

@@ -141,6 +141,8 @@ pub(crate) struct Wiring<'a> {
     tasks: &'a Tasks,
     clock: Clock,
     synced: Synced,
+    /// The states of the caches of all required kinds.
+    required: Vec<watch::Receiver<SyncState>>,
     lists: ListLimiter,
 }
 
@@ -150,6 +152,7 @@ impl<'a> Wiring<'a> {
             tasks,
             clock,
             synced: Synced::default(),
+            required: Vec::new(),
             lists: ListLimiter::default(),
         }
     }
@@ -162,6 +165,7 @@ impl<'a> Wiring<'a> {
     {
         let cache: Cache<K> = reflector.cache();
         self.synced.0.push((what.to_owned(), cache.synced()));
+        self.required.push(cache.sync_state());
         let lists = self.lists.for_another_cache();
         self.spawn(what, reflector.run(client, lists));
     }
@@ -222,16 +226,29 @@ impl<'a> Wiring<'a> {
         });
     }
 
-    /// Returns a token that is cancelled once all caches are filled and the process may write.
-    pub(crate) fn ready_to_write(&self, may_write: CancellationToken) -> CancellationToken {
+    /// Returns a token that is cancelled once all caches are filled, the process may write, and the caches of the required
+    /// kinds are current. A process can wait for the lease for long, and what its caches say may then be old. Then calls
+    /// `wake_all`, which adds the keys of all objects, because the queues have dropped all earlier keys.
+    pub(crate) fn ready_to_write(
+        &self,
+        may_write: CancellationToken,
+        wake_all: impl FnOnce() + Send + 'static,
+    ) -> CancellationToken {
         let ready = CancellationToken::new();
         let (synced, stop) = (self.synced.clone(), self.tasks.stop());
+        let required = self.required.clone();
         self.tasks.spawn("start of the controllers", {
             let ready = ready.clone();
             async move {
-                let both = async { tokio::join!(synced.all(), may_write.cancelled()) };
-                if stop.run_until_cancelled(both).await.is_some() {
+                let current = async {
+                    tokio::join!(synced.all(), may_write.cancelled());
+                    for state in required {
+                        wait_for(state, SyncState::is_current).await;
+                    }
+                };
+                if stop.run_until_cancelled(current).await.is_some() {
                     ready.cancel();
+                    wake_all();
                 }
                 stop.cancelled().await;
                 Ok::<_, std::convert::Infallible>(())

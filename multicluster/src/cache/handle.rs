@@ -9,6 +9,7 @@ use kube::core::error_boundary::InvalidObject;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::change::Change;
 use super::contents::Contents;
 use super::entry::{CacheEntry, NamespacedName, Undecodable};
 use super::sync_state::SyncState;
@@ -114,6 +115,17 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
     /// Returns namespace and name of every object, including those that cannot be decoded.
     pub fn keys(&self) -> Vec<NamespacedName> {
         self.inner.read().objects.keys().cloned().collect()
+    }
+
+    /// Calls `handler` with each object as if the object were new. The cache is not locked during the calls.
+    pub fn replay(&self, handler: impl Fn(Change<'_>)) {
+        let entries: Vec<_> = self.inner.read().objects.values().cloned().collect();
+        for entry in &entries {
+            handler(Change {
+                former: None,
+                current: Some(entry.metadata()),
+            });
+        }
     }
 
     /// Stores an object that the API server returned for a write, unless a later version or the deletion of the object

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::watcher::Event;
 use kube::{Client, Resource};
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
@@ -38,7 +39,8 @@ pub struct Reflector<K> {
     handlers: Vec<Handler>,
     /// Called after each complete list.
     list_handlers: Vec<Box<dyn Fn() + Send + Sync>>,
-    undecodable: Undecodables,
+    /// The number of objects in the cache, and how many of them cannot be decoded.
+    counts: [Count; 2],
     /// The objects of a list that is not complete yet.
     listed: BTreeMap<NamespacedName, CacheEntry<K>>,
     /// The last error. It is stored so that the same error is logged only once.
@@ -72,7 +74,8 @@ where
             plane: plane.to_owned(),
             handlers: Vec::new(),
             list_handlers: Vec::new(),
-            undecodable: Undecodables::new::<K>(planes, metrics),
+            counts: [&metrics.cached, &metrics.undecodable]
+                .map(|family| Count::new::<K>(planes, family)),
             listed: BTreeMap::new(),
             problem: None,
         }
@@ -178,13 +181,13 @@ where
                 let entry = self.entry(object);
                 let former = self.cache.inner.write().insert(entry.clone());
                 self.notify(former.as_ref(), Some(&entry));
-                self.count_undecodable();
+                self.count();
             }
             Event::Delete(object) => {
                 let entry = self.entry(object);
                 self.cache.inner.write().remove(&entry);
                 self.notify(Some(&entry), None);
-                self.count_undecodable();
+                self.count();
             }
         }
     }
@@ -206,7 +209,7 @@ where
         for entry in former.values() {
             self.notify(Some(entry), None);
         }
-        self.count_undecodable();
+        self.count();
     }
 
     fn notify(&self, former: Option<&CacheEntry<K>>, current: Option<&CacheEntry<K>>) {
@@ -238,26 +241,34 @@ where
         }
     }
 
-    fn count_undecodable(&mut self) {
-        let count = self.cache.inner.read().undecodable;
-        self.undecodable.set(count);
+    fn count(&mut self) {
+        let sizes = {
+            let contents = self.cache.inner.read();
+            [contents.objects.len(), contents.undecodable]
+        };
+        for (count, size) in self.counts.iter_mut().zip(sizes) {
+            count.set(size);
+        }
     }
 }
 
-/// The part of the gauge of undecodable objects that belongs to one cache.
-struct Undecodables {
+/// The part of a gauge that belongs to one cache.
+struct Count {
     gauge: Gauge,
     counted: i64,
 }
 
-impl Undecodables {
-    fn new<K: Resource<DynamicType = ()>>(plane: &str, metrics: &Metrics) -> Self {
+impl Count {
+    fn new<K: Resource<DynamicType = ()>>(
+        plane: &str,
+        family: &Family<CacheLabels, Gauge>,
+    ) -> Self {
         let labels = CacheLabels {
             plane: plane.to_owned(),
             kind: K::kind(&()).into_owned(),
         };
         Self {
-            gauge: metrics.undecodable.get_or_create_owned(&labels),
+            gauge: family.get_or_create_owned(&labels),
             counted: 0,
         }
     }
@@ -269,7 +280,7 @@ impl Undecodables {
     }
 }
 
-impl Drop for Undecodables {
+impl Drop for Count {
     fn drop(&mut self) {
         self.set(0);
     }

@@ -34,7 +34,9 @@ impl Metrics {
         }));
         let of_kind = KindLabels { kind: kind.clone() };
         drop(self.projects_failing_kinds.get_or_create(&of_kind));
-        drop(self.undecodable.get_or_create(&CacheLabels { plane, kind }));
+        let labels = CacheLabels { plane, kind };
+        drop(self.cached.get_or_create(&labels));
+        drop(self.undecodable.get_or_create(&labels));
         drop(
             self.quarantined_objects
                 .get_or_create(&QuarantineLabels { reason }),

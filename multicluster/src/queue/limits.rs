@@ -10,7 +10,8 @@ pub struct Limits {
     pub stalled: usize,
     /// Maximum number of concurrent reconciliations of one tenant.
     pub per_tenant: usize,
-    /// Maximum number of concurrent reconciliations of all tenants whose API servers are unreachable.
+    /// Maximum number of concurrent reconciliations of all tenants whose API servers are unreachable. A reconciliation
+    /// that has run for a second no longer counts.
     pub probing: usize,
     /// Number of reconciliations of one tenant that may write per second, on average.
     pub writing_per_second: u32,
@@ -25,7 +26,8 @@ impl Limits {
     /// time are a small load for one API server. If an API server hangs, at most four reconciliations wait for it. They
     /// occupy four of the 64 for one second only, so 128 API servers can begin to hang together without delaying the
     /// others for longer. A reconciliation that waits holds some 10 KiB, so 512 of them hold a few MiB. As soon as the
-    /// queue has detected an outage, at most 8 reconciliations wait for all unreachable API servers together.
+    /// queue has detected an outage, one reconciliation at a time waits for this API server, and at most 8 of these
+    /// reconciliations begin per second.
     ///
     /// Reconciliations that write cost the most processor time, both in this process and in the API server. The write
     /// limits ensure that a tenant with thousands of writes does not delay all others.

@@ -21,9 +21,13 @@ use super::timers::Timers;
 use super::write_budget::WriteBudget;
 
 /// Time after which a running reconciliation counts as stalled. At most [`Limits::stalled`] stalled reconciliations are
-/// left out of [`Limits::concurrency`]. Most reconciliations end within some milliseconds. One that takes longer than a
+/// left out of [`Limits::concurrency`], and none counts towards [`Limits::probing`]. Most reconciliations end within some milliseconds. One that takes longer than a
 /// second waits for an API server.
 const STALLED: Duration = Duration::from_secs(1);
+
+/// Added to the ticket of a tenant whose API server has failed more than once in a row. So the first probe of an outage
+/// does not wait behind API servers that have been unreachable for long.
+const REPEATED: u64 = 1 << 63;
 
 /// The keys of a queue by tenant, and the tenants that may run next.
 ///
@@ -70,7 +74,7 @@ pub(super) struct QueueCounts {
     pub(super) ready: usize,
     /// Tenants whose API servers are unreachable.
     pub(super) unreachable: usize,
-    /// Reconciliations that run for tenants whose API servers are unreachable.
+    /// Reconciliations that run for tenants whose API servers are unreachable, without those that have stalled.
     pub(super) probing: usize,
     /// Tenants that are suspended.
     pub(super) suspended: usize,
@@ -209,12 +213,14 @@ impl<K: Key> Scheduler<K> {
             return;
         };
         match stalls {
-            Some(timer) => drop(self.timers.cancel(timer)),
-            None => self.stalled -= 1,
+            Some(timer) => {
+                self.timers.cancel(timer);
+                self.counts.probing -= usize::from(tenant.breaker.is_some());
+            }
+            None => (self.stalled, tenant.stalled) = (self.stalled - 1, tenant.stalled - 1),
         }
         self.running -= 1;
         tenant.running -= 1;
-        self.counts.probing -= usize::from(tenant.breaker.is_some());
         if writes != Writes::None {
             tenant.write_budget.wrote(&self.limits, Instant::now());
         }
@@ -307,6 +313,8 @@ impl<K: Key> Scheduler<K> {
             && stalls.take().is_some()
         {
             self.stalled += 1;
+            tenant.stalled += 1;
+            self.counts.probing -= usize::from(tenant.breaker.is_some());
         }
     }
 
@@ -360,11 +368,11 @@ impl<K: Key> Scheduler<K> {
                     &mut self.turns
                 };
                 self.tickets += 1;
-                line.insert(self.tickets, id.clone());
-                tenant.ticket = Some(Ticket {
-                    number: self.tickets,
-                    probe,
-                });
+                let breaker = tenant.breaker.as_ref();
+                let is_repeated = breaker.is_some_and(|breaker| breaker.failures > 1);
+                let number = self.tickets + if is_repeated { REPEATED } else { 0 };
+                line.insert(number, id.clone());
+                tenant.ticket = Some(Ticket { number, probe });
             }
         }
         if tenant.entries.is_empty() {

@@ -30,6 +30,8 @@ pub(super) struct TenantState<K> {
     pub(super) ready: VecDeque<Arc<K>>,
     /// Number of keys whose reconciliation is running.
     pub(super) running: usize,
+    /// Number of keys whose reconciliation has stalled.
+    pub(super) stalled: usize,
     /// Set while the tenant has no keys and its write budget is not whole. When the timer expires, the tenant is
     /// forgotten.
     pub(super) idle: Option<Timer>,
@@ -138,6 +140,7 @@ impl<K> TenantState<K> {
             entries: HashMap::new(),
             ready: VecDeque::new(),
             running: 0,
+            stalled: 0,
             idle: None,
             ticket: None,
             write_budget: WriteBudget::default(),
@@ -147,6 +150,11 @@ impl<K> TenantState<K> {
             suspended: false,
             refused_keys: HashSet::new(),
         }
+    }
+
+    /// Returns the number of keys whose reconciliation is running and has not stalled.
+    pub(super) fn unstalled(&self) -> usize {
+        self.running - self.stalled
     }
 
     /// Returns whether the next key may be taken. An unreachable API server is probed with one key at a time.

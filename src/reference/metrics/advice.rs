@@ -145,8 +145,9 @@ pub(super) const ADVICE: &[Advice] = &[
     advice(
         "compute_federation_certificate_not_after_seconds",
         &[],
-        "Nothing has renewed the certificate or its authority: `< time() + 7 * 86400`.",
+        "Less than 7 days, or less than 15 % of its validity period, in the future: nothing has renewed the certificate or its authority.",
     ),
+    advice("compute_federation_certificate_not_before_seconds", &[], ""),
     advice(
         "compute_federation_certificate_valid",
         &[],
@@ -212,6 +213,11 @@ pub(super) const ADVICE: &[Advice] = &[
         "compute_federation_leader",
         &[],
         "1 on more than one replica. Or 0 on all replicas for longer than the duration of the lease, 15 s.",
+    ),
+    advice(
+        "compute_federation_cached_objects",
+        &[("plane", ""), ("kind", "")],
+        "",
     ),
     advice(
         "compute_federation_undecodable_objects",

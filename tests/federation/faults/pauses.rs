@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use anyhow::ensure;
 use api::instance::READY;
 use api::{Instance, condition};
 use harness::{Federation, Plane, provider, wait};
 use serde_json::json;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::fixture::{FaultFixture, FaultyPhase, LifecyclePhase};
 use crate::fixture::{DFW, Space, WITHIN, patch};
@@ -26,8 +27,8 @@ pub(crate) async fn long_pauses(federation: &Federation) -> anyhow::Result<()> {
     fixture.end(result).await
 }
 
-/// While the hub does not answer, changes in a cell still reach the status in this cell. When the hub answers again,
-/// they reach the hub.
+/// While the hub does not answer, changes in a cell still reach the status in this cell, and the process in the cell ends
+/// before its requests to the hub time out. When the hub answers again, the changes reach the hub.
 pub(crate) async fn a_cell_beside_a_hub_that_hangs(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "beside").await?;
     space.create_workload("web", &[("us", &["DFW"], 1)]).await?;
@@ -43,7 +44,11 @@ pub(crate) async fn a_cell_beside_a_hub_that_hangs(federation: &Federation) -> a
     let stops = json!({"metadata": {"annotations": {provider::BEHAVIOUR: provider::STOPS}}});
     patch::<Instance>(&in_cell, name, stops).await?;
     wait::until(&in_cell, name, "stopped", UNANSWERED, is_stopped).await?;
+    let mut manager = federation.cell_manager(DFW)?.lock().await;
+    let ended = timeout(UNANSWERED, manager.terminate()).await;
+    ensure!(ended == Ok(Some(0)), "the process ended with {ended:?}");
     drop(paused);
+    manager.restart().await?;
     wait::until(&space.on_hub(), name, "stopped", WITHIN, is_stopped).await?;
     space.delete_workload("web").await?;
     space.until_empty().await

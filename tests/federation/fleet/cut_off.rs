@@ -121,7 +121,7 @@ pub(crate) async fn a_leader_with_an_old_cache_rolls_nothing_back(
     until_shown(&other, "projects_engaged 1").await?;
     until_counted(
         &other,
-        r#"queue_keys{controller="federator"}"#,
+        r#"cached_objects{plane="projects",kind="WorkloadDeployment"}"#,
         CHANGED.len(),
         WITHIN,
     )

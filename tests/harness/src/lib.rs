@@ -40,6 +40,7 @@ mod pki;
 pub mod plane;
 mod ports;
 pub mod process;
+pub mod prometheus;
 pub mod provider;
 pub mod proxy;
 mod registration;

@@ -270,6 +270,11 @@ impl Manager {
         self.args.push(flag(name, path));
     }
 
+    /// Returns the port of the metrics.
+    pub fn metrics_port(&self) -> u16 {
+        self.ports.metrics
+    }
+
     /// Returns the port of the webhook server.
     pub fn webhook_port(&self) -> u16 {
         self.ports.webhook
@@ -361,7 +366,8 @@ pub(crate) async fn death(mut life: watch::Receiver<Option<Liveness>>) -> anyhow
 /// When there is no answer.
 pub async fn get(port: u16, path: &str) -> anyhow::Result<(u16, String)> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    // HTTP/1.0 has no chunks, and the connection ends with the answer.
+    let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut response = String::new();
     stream.read_to_string(&mut response).await?;

@@ -57,6 +57,12 @@ impl AdmissionMetrics {
             seconds: Family::new_with_constructor(histogram),
             requests: RequestMetrics::register("admission", "Admission requests", registry),
         };
+        // An alert sees the first error only if the counter was 0 before.
+        for webhook in [Webhook::Mutate, Webhook::Validate].map(Webhook::as_str) {
+            let outcome = "error";
+            let labels = AdmissionLabels { webhook, outcome };
+            drop(metrics.answered.get_or_create(&labels));
+        }
         registry.register(
             "admission_requests",
             "Answered admission requests, by webhook and outcome: allowed, denied, or error if a required fact could not be found out",

@@ -6,6 +6,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use crate::http_error::HttpError;
+
 /// The metrics of the requests of one protocol.
 #[derive(Debug)]
 pub(crate) struct RequestMetrics {
@@ -38,7 +40,12 @@ impl RequestMetrics {
         requests: &str,
         registry: &mut Registry,
     ) -> Self {
-        let (refused, in_flight) = (Family::default(), Gauge::default());
+        let refused = Family::<RefusalLabels, Counter>::default();
+        let in_flight = Gauge::default();
+        // An alert sees the first refusal only if the counter was 0 before.
+        for reason in HttpError::REASONS {
+            drop(refused.get_or_create(&RefusalLabels { reason }));
+        }
         registry.register(
             format!("{protocol}_requests_refused"),
             format!("{requests} that were answered with an HTTP error, by reason"),

@@ -98,7 +98,7 @@ pub(in crate::federator) fn refused(
 }
 
 /// Returns a status with the reason why nothing is written to the hub.
-pub(super) fn contradicted(
+pub(in crate::federator) fn contradicted(
     deployment: &WorkloadDeployment,
     reason: &str,
     problem: &str,

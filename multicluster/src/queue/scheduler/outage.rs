@@ -81,7 +81,7 @@ impl<K: Key> Scheduler<K> {
         let failures = match &tenant.breaker {
             None => {
                 self.counts.unreachable += 1;
-                self.counts.probing += tenant.running;
+                self.counts.probing += tenant.unstalled();
                 1
             }
             // This reconciliation began before the breaker opened.
@@ -123,7 +123,7 @@ impl<K: Key> Scheduler<K> {
             && let Some(breaker) = tenant.breaker.take()
         {
             self.counts.unreachable -= 1;
-            self.counts.probing -= tenant.running;
+            self.counts.probing -= tenant.unstalled();
             if let Some(timer) = breaker.timer {
                 self.timers.cancel(timer);
             }

@@ -2,7 +2,7 @@
 
 use super::{QueueCounts, Scheduler};
 use crate::queue::key::Key;
-use crate::queue::tenant::KeyState;
+use crate::queue::tenant::{KeyState, TenantState};
 
 impl<K: Key> Scheduler<K> {
     /// Counts the keys and tenants again, as a check of the stored counts.
@@ -19,10 +19,14 @@ impl<K: Key> Scheduler<K> {
         let stalled =
             entries.filter(|entry| matches!(entry.state, KeyState::Running { stalls: None, .. }));
         assert_eq!(self.stalled, stalled.count());
+        assert_eq!(
+            self.stalled,
+            tenants().map(|tenant| tenant.stalled).sum::<usize>()
+        );
         QueueCounts {
             ready: tenants().map(|tenant| tenant.ready.len()).sum(),
             unreachable: unreachable().count(),
-            probing: unreachable().map(|tenant| tenant.running).sum(),
+            probing: unreachable().map(TenantState::unstalled).sum(),
             suspended: tenants().filter(|tenant| tenant.suspended).count(),
             busy: tenants()
                 .filter(|tenant| tenant.throttled.is_some())

@@ -373,3 +373,31 @@ async fn a_retry_after_holds_a_key_that_is_added_while_it_runs() {
         [("a", 0), ("a", 7_010)]
     );
 }
+
+/// An API server that hangs answers no probe within a second. A project whose API server failed once does not wait for
+/// the probes of 1,000 such projects.
+#[tokio::test(start_paused = true)]
+async fn the_first_probe_of_an_outage_does_not_wait_for_api_servers_that_hang() {
+    let mut scheduler = scheduler();
+    for project in 1..=1_000 {
+        add(&mut scheduler, project, 1);
+    }
+    // Each project fails twice, so its outage is no longer new.
+    for _ in 0..2 {
+        while let Some(key) = take(&mut scheduler) {
+            fail(&mut scheduler, &key, UNREACHABLE);
+        }
+        pass(&mut scheduler, Duration::from_mins(1)).await;
+    }
+    // These probes hang.
+    assert_eq!(take_all(&mut scheduler).len(), Limits::DEFAULT.probing);
+    pass(&mut scheduler, Duration::from_secs(1)).await;
+    add(&mut scheduler, 2_000, 1);
+    let hanging = take_all(&mut scheduler);
+    assert_eq!(hanging.len(), Limits::DEFAULT.probing + 1);
+    let healthy = hanging.iter().find(|key| key.project == 2_000).unwrap();
+    fail(&mut scheduler, healthy, UNREACHABLE);
+    pass(&mut scheduler, Duration::from_secs(1)).await;
+    assert_eq!(scheduler.counts(), scheduler.recount());
+    assert_eq!(take(&mut scheduler).unwrap().project, 2_000);
+}

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-const byInstanceType = "resources are those of the instance type"
+const byInstanceType = "the instance type determines the resources"
 
 var supportedInstanceTypes = sets.New("datumcloud/d1-standard-2")
 

@@ -24,9 +24,7 @@ pub(super) fn check(
     let Some(keys) = &values.metadata.annotations.ssh_keys else {
         return report(
             &annotation,
-            FieldError::required(
-                "a virtual machine needs a key to log in with: user:key, one to a line",
-            ),
+            FieldError::required("a virtual machine needs SSH keys, one user:key per line"),
         );
     };
     for (index, line) in keys.0.trim().split(['\n']).enumerate() {

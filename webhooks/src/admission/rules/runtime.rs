@@ -11,7 +11,7 @@ use crate::admission::workload_view::{
     VirtualMachineView, VolumeAttachmentView, VolumeView,
 };
 
-const BY_INSTANCE_TYPE: &str = "resources are those of the instance type";
+const BY_INSTANCE_TYPE: &str = "the instance type determines the resources";
 
 /// The volumes of the instance by name. If several volumes have the same name, the map contains the first volume.
 type Volumes<'v> = HashMap<&'v str, &'v VolumeView<'v>>;
@@ -136,7 +136,7 @@ fn check_machine(
                 report(
                     &boot_path.field("name"),
                     FieldError::required(
-                        "the first volume must be a disk that is populated by an image",
+                        "the machine boots from the first attached volume, which must be a disk that is populated by an image",
                     ),
                 );
             }

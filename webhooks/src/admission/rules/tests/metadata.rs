@@ -16,8 +16,7 @@ fn ssh_keys() {
                 ANNOTATION,
                 Value::Null,
                 &[
-                    "spec.template.annotations[compute.datumapis.com/ssh-keys]: Required value: a virtual machine needs a \
-                     key to log in with: user:key, one to a line",
+                    "spec.template.annotations[compute.datumapis.com/ssh-keys]: Required value: a virtual machine needs SSH keys, one user:key per line",
                 ],
             ),
             (

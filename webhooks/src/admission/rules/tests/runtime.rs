@@ -17,7 +17,7 @@ fn resources_and_the_choice_of_a_runtime() {
             "/template/spec/runtime/resources/requests",
             json!({"cpu": "1"}),
             &[
-                "spec.template.spec.runtime.resources.requests: Forbidden: resources are those of the instance type",
+                "spec.template.spec.runtime.resources.requests: Forbidden: the instance type determines the resources",
             ],
         ),
         ("/template/spec/runtime/resources/requests", json!({}), &[]),
@@ -25,8 +25,7 @@ fn resources_and_the_choice_of_a_runtime() {
             "/template/spec/runtime/virtualMachine",
             json!({"volumeAttachments": []}),
             &[
-                "spec.template.annotations[compute.datumapis.com/ssh-keys]: Required value: a virtual machine needs a \
-                 key to log in with: user:key, one to a line",
+                "spec.template.annotations[compute.datumapis.com/ssh-keys]: Required value: a virtual machine needs SSH keys, one user:key per line",
                 "spec.template.spec.runtime.virtualMachine: Forbidden: may not specify more than one runtime",
             ],
         ),
@@ -84,8 +83,7 @@ fn containers() {
             "/template/spec/runtime/sandbox/containers/0/resources",
             json!({"limits": {"cpu": "1"}}),
             &[
-                "spec.template.spec.runtime.sandbox.containers[0].resources: Forbidden: resources are those of the instance \
-                 type",
+                "spec.template.spec.runtime.sandbox.containers[0].resources: Forbidden: the instance type determines the resources",
             ],
         ),
         (
@@ -199,8 +197,7 @@ fn virtual_machines() {
             "/template/spec/volumes/0/disk/template/spec",
             json!({"type": "pd-standard", "resources": {"requests": {"storage": "10Gi"}}}),
             &[
-                "spec.template.spec.runtime.virtualMachine.volumeAttachments[0].name: Required value: the first volume must \
-                 be a disk that is populated by an image",
+                "spec.template.spec.runtime.virtualMachine.volumeAttachments[0].name: Required value: the machine boots from the first attached volume, which must be a disk that is populated by an image",
             ],
         ),
         (

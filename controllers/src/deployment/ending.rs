@@ -1,0 +1,66 @@
+//! Ends a terminating WorkloadDeployment that cannot be decoded. Metadata are sufficient for this.
+
+use api::{Instance, WorkloadDeployment, finalizers, labels};
+use kube::ResourceExt;
+use kube::core::{PartialObjectMeta, PartialObjectMetaExt};
+
+use super::DeploymentController;
+use crate::objects::{controller_uid_of, describe, has_finalizer, is_terminating};
+use crate::runtime::error::FirstError;
+use crate::runtime::keys::ObjectKey;
+use crate::runtime::write::Collection;
+use crate::runtime::{ReconcileContext, ReconcileError};
+
+/// A WorkloadDeployment with only its metadata.
+type PartialDeployment = PartialObjectMeta<WorkloadDeployment>;
+
+impl DeploymentController {
+    /// Returns the metadata of a WorkloadDeployment from the cache, if it is terminating.
+    pub(super) fn terminating(&self, key: &ObjectKey) -> Option<PartialDeployment> {
+        let deployments = &self.cell.deployments;
+        let metadata = deployments.metadata_of(&key.namespace, &key.name)?;
+        let deployment: PartialDeployment = metadata.into_response_partial();
+        is_terminating(&deployment).then_some(deployment)
+    }
+
+    /// Deletes the Instances of a terminating WorkloadDeployment, then removes its finalizer.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::NotYet`] until all Instances are gone, and the errors of the requests.
+    pub(super) async fn end(
+        &self,
+        context: &ReconcileContext,
+        deployment: &PartialDeployment,
+    ) -> Result<(), ReconcileError> {
+        let finalizer = finalizers::WORKLOAD_CONTROLLER;
+        if !has_finalizer(deployment, finalizer) {
+            return Ok(());
+        }
+        let cell = &self.cell;
+        let namespace = deployment.namespace().unwrap_or_default();
+        let uid = deployment.uid().unwrap_or_default();
+        let instances = Collection::new(&cell.client, &namespace, None);
+        let mut errors = FirstError::default();
+        for metadata in cell.instances.metadata(&namespace) {
+            if controller_uid_of(&metadata) == Some(uid.as_str())
+                && metadata.deletion_timestamp.is_none()
+            {
+                let instance: PartialObjectMeta<Instance> = metadata.into_response_partial();
+                errors.note(self.writer.delete(context, &instances, &instance).await);
+            }
+        }
+        errors.result()?;
+        let uid_label = labels::WORKLOAD_DEPLOYMENT_UID;
+        if instances.has_child(uid_label, &uid).await? {
+            return Err(ReconcileError::NotYet {
+                object: describe(deployment),
+                missing: "its Instances to be gone".to_owned(),
+            });
+        }
+        let deployments = Collection::new(&cell.client, &namespace, None);
+        self.writer
+            .remove_finalizer(context, &deployments, deployment, finalizer)
+            .await
+    }
+}
