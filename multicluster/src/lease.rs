@@ -1,12 +1,17 @@
 //! Leader election by a Lease, with the semantics of client-go's `leaderelection`. A lease has expired when *this*
 //! process has not seen a change of the lease for the lease's duration. The clocks of other processes do not matter.
 
+use std::future::ready;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::{Stream, StreamExt};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::PostParams;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::watch_object;
 use kube::{Api, Client};
 use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout};
@@ -129,7 +134,9 @@ impl LeaderElector {
         release: CancellationToken,
     ) -> Result<(), Lost> {
         info!(lease = %self.name, identity = %self.identity, "waiting for the lease");
+        let changes = self.changes();
         let acquired = async {
+            let mut changes = pin!(changes);
             loop {
                 let begun = Instant::now();
                 // If the request took long, the lease is renewed again before it is used.
@@ -137,7 +144,10 @@ impl LeaderElector {
                 if is_held && begun.elapsed() < RENEW_DEADLINE / 2 {
                     return begun;
                 }
-                sleep(self.until_next_try()).await;
+                tokio::select! {
+                    () = sleep(self.until_next_try()) => {}
+                    Some(()) = changes.next() => {}
+                }
             }
         };
         let Some(mut renewed) = release.run_until_cancelled(acquired).await else {
@@ -167,6 +177,14 @@ impl LeaderElector {
         leadership.lose();
         self.release().await;
         Ok(())
+    }
+
+    /// Returns an event for each change of the lease. A candidate then sees a renewal when it happens, so its 15 s begin
+    /// at the renewal, and it sees a release at once. Without the right to watch, there are no events.
+    fn changes(&self) -> impl Stream<Item = ()> + use<> {
+        watch_object(self.leases.clone(), &self.name)
+            .default_backoff()
+            .filter_map(|version| ready(version.ok().map(drop)))
     }
 
     /// Returns the wait until the next try to acquire the lease. It ends with the lease, so that the end of a leader
@@ -302,31 +320,48 @@ mod tests {
         assert_eq!(leadership.deadline(), Err(NotLeading));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_lease_that_nobody_renews_is_taken_when_it_ends() {
+    /// Returns the time from the last change of a lease by another process until a candidate holds the lease. `change`
+    /// makes this change, between two reads of the candidate.
+    async fn taken_after<F>(change: impl FnOnce(LeaderElector) -> F) -> Duration
+    where
+        F: Future<Output = ()>,
+    {
         let server = apiserver::ApiServer::new();
         server.put(apiserver::objects::namespace("ns", "namespace-uid"));
         let metrics = Metrics::default();
         let elector = |identity: &str| {
-            LeaderElector::new(
-                server.client(),
-                "ns",
-                "lease",
-                identity.to_owned(),
-                &metrics,
-            )
+            let identity = identity.to_owned();
+            LeaderElector::new(server.client(), "ns", "lease", identity, &metrics)
         };
-        assert!(elector("killed").acquire_or_renew().await.unwrap());
-        let (leadership, begun) = (Leadership::default(), Instant::now());
-        let running =
-            tokio::spawn(elector("this").run(leadership.clone(), CancellationToken::new()));
+        let mut other = elector("other");
+        assert!(other.acquire_or_renew().await.unwrap());
+        let leadership = Leadership::default();
+        let candidate = elector("this").run(leadership.clone(), CancellationToken::new());
+        let running = tokio::spawn(candidate);
+        sleep(RETRY / 2).await;
+        change(other).await;
+        let begun = Instant::now();
         leadership.gained().cancelled().await;
-        let after = begun.elapsed();
         running.abort();
+        begun.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_nobody_renews_is_taken_when_it_ends() {
+        let renew = |mut killed: LeaderElector| async move {
+            assert!(killed.acquire_or_renew().await.unwrap());
+        };
+        let after = taken_after(renew).await;
         assert!(
             after >= DURATION && after < DURATION + RETRY / 4,
             "{after:?}"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_released_lease_is_taken_at_once() {
+        let after = taken_after(|stopped| async move { stopped.release().await }).await;
+        assert!(after < RETRY / 4, "{after:?}");
     }
 
     /// I-23: a leader stops when it reads that another process holds the lease.

@@ -168,7 +168,11 @@ pub const ROLES: &[Role] = &[
         used_by: "Every process with `--leader-elect`",
         plane: Plane::OwnCluster,
         subject: Subject::Manager,
-        rules: &[rule("coordination.k8s.io", "leases", &[Get, Create, Update], "Acquire, renew and release the Lease.")],
+        rules: &[
+            rule("coordination.k8s.io", "leases", &[Get, Create, Update], "Acquire, renew and release the Lease."),
+            rule("coordination.k8s.io", "leases", &[List, Watch], "See at once that the Lease is released or renewed.")
+                .without("Another replica takes over up to 2 s later."),
+        ],
     },
     Role {
         name: "compute-manager",

@@ -38,10 +38,14 @@ pub(crate) async fn a_workload_goes_all_the_way_and_back(
     let instances = in_cell.list(&ListParams::default()).await?;
     let names: Vec<_> = instances.iter().map(ResourceExt::name_any).collect();
     ensure!(names == [format!("{DEPLOYMENT}-0")], "{names:?}");
+    // The status of the Workload does not wait for the projections of its Instances.
     let projected: Api<Instance> = Api::namespaced(customer, "default");
-    let projected = projected.get(&format!("{DEPLOYMENT}-0")).await?;
-    let conditions = projected.status.unwrap_or_default().conditions;
-    ensure!(condition::is_true(&conditions, "Ready"), "{conditions:?}");
+    let is_ready = |instance: &Instance| {
+        let status = instance.status.as_ref();
+        status.is_some_and(|status| condition::is_true(&status.conditions, "Ready"))
+    };
+    let name = format!("{DEPLOYMENT}-0");
+    wait::until(&projected, &name, "ready", WITHIN, is_ready).await?;
 
     // Karmada knows the number of replicas only from the interpreter.
     let binding = bindings(&hub, &namespace)
