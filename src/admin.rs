@@ -1,12 +1,15 @@
 //! The admin endpoint: `/healthz` and `/readyz`.
 
+#[cfg(test)]
+mod tests;
+
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
-use certs::{Authorities, CertificateState, SelfDial};
+use certs::{Authorities, CertificateState, Problem, SelfDial};
 use controllers::management_controllers::HeldByHub;
 use controllers::runtime::Synced;
 use futures::future::join_all;
@@ -49,8 +52,9 @@ pub(crate) struct ServedCertificate {
 }
 
 impl ServedCertificate {
-    /// Returns the missing condition, if there is one. If a process starts with an authority that callers do not trust,
-    /// it must not be called. After callers have trusted the certificate once, trust is not checked again, because a
+    /// Returns the missing condition, if there is one. A process whose served certificate every caller refuses must not
+    /// be called. If a process starts with an authority that callers do not trust, it must not be called either. After
+    /// callers have trusted the certificate once, trust is not checked again, because a
     /// new certificate is served only when callers trust it.
     fn missing(&self) -> Option<String> {
         let directory = self.directory.display();
@@ -61,6 +65,17 @@ impl ServedCertificate {
             let problem = problem.map_or_else(String::new, |it| format!(": {}", it.message));
             return Some(format!(
                 "no certificate to serve webhooks with in {directory}{problem}"
+            ));
+        }
+        if let Some(refusal) = state.refusal() {
+            let files = state.problem.as_ref();
+            let others = files.filter(|files| !files.message.ends_with(&refusal.message));
+            let files = others.map_or_else(String::new, |files| {
+                format!("; the files do not replace it: {}", files.message)
+            });
+            let Problem { message, .. } = refusal;
+            return Some(format!(
+                "callers refuse the served certificate of {directory}: {message}{files}"
             ));
         }
         let trusted = self.trusted.as_ref()?;
@@ -104,10 +119,13 @@ impl Readiness {
             ("metrics server: ", self.metrics_certificate.as_ref()),
         ];
         let warning = |(server, state): (&str, Option<&watch::Receiver<CertificateState>>)| {
-            let problem = state?.borrow().problem.clone()?.message;
-            Some(format!(
-                "{server}the former certificate stays in service: {problem}\n"
-            ))
+            let state = state?.borrow();
+            let problem = &state.problem.as_ref()?.message;
+            let meaning = match &state.served_problem {
+                Some(_) => "callers refuse the served certificate",
+                None => "the former certificate stays in service",
+            };
+            Some(format!("{server}{meaning}: {problem}\n"))
         };
         let hub = self.held_by_hub.as_ref().and_then(HeldByHub::warning);
         let hub = hub.map(|line| line + "\n");

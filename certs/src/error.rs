@@ -10,6 +10,8 @@ use thiserror::Error;
 
 /// The value of the `reason` label for files that cannot be read.
 pub(crate) const UNREADABLE: &str = "unreadable";
+/// The value of the `reason` label for a certificate that has none of the names at which callers reach the server.
+pub(crate) const WRONG_NAMES: &str = "wrong_names";
 
 /// The reason why a certificate cannot be served. Every message contains the file name.
 #[derive(Debug, Error)]
@@ -114,25 +116,28 @@ pub enum CertificateProblem {
 impl CertificateError {
     /// Returns the value of the `reason` label in metrics.
     pub fn reason(&self) -> &'static str {
-        let problem = match self {
-            Self::Missing(_) => return "missing",
-            Self::Unreadable { .. } | Self::Unsteady(_) => return UNREADABLE,
-            Self::NotIssued(_) => return "not_issued",
-            Self::Invalid { problem, .. } => problem,
-        };
-        match problem {
-            CertificateProblem::NoAuthorities => "missing",
-            CertificateProblem::NotPem(_)
-            | CertificateProblem::NoCertificate
-            | CertificateProblem::NoPrivateKey(_)
-            | CertificateProblem::NotX509(_) => "broken",
-            CertificateProblem::Expired(_) => "expired",
-            CertificateProblem::NotYetValid(_) => "not_yet_valid",
-            CertificateProblem::Untrusted { .. } | CertificateProblem::AuthorityNotValid { .. } => {
-                "untrusted"
+        match self {
+            Self::Missing(_) => "missing",
+            Self::Unreadable { .. } | Self::Unsteady(_) => UNREADABLE,
+            Self::NotIssued(_) => "not_issued",
+            Self::Invalid { problem, .. } => problem.reason(),
+        }
+    }
+}
+
+impl CertificateProblem {
+    /// Returns the value of the `reason` label in metrics.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NoAuthorities => "missing",
+            Self::NotPem(_) | Self::NoCertificate | Self::NoPrivateKey(_) | Self::NotX509(_) => {
+                "broken"
             }
-            CertificateProblem::WrongNames { .. } => "wrong_names",
-            CertificateProblem::Mismatch { .. } => "mismatch",
+            Self::Expired(_) => "expired",
+            Self::NotYetValid(_) => "not_yet_valid",
+            Self::Untrusted { .. } | Self::AuthorityNotValid { .. } => "untrusted",
+            Self::WrongNames { .. } => WRONG_NAMES,
+            Self::Mismatch { .. } => "mismatch",
         }
     }
 }

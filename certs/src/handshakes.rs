@@ -1,6 +1,7 @@
 //! Limits the TLS handshakes that run at a time.
 
 use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{AcquireError, Notify, Semaphore, SemaphorePermit};
@@ -14,13 +15,32 @@ const SLOW: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub(crate) struct HandshakeTurns {
     turns: Semaphore,
+    /// Number of handshakes that wait for a turn.
+    waiting: AtomicUsize,
     wanted: Notify,
+}
+
+/// Counts a handshake as waiting until the value is dropped.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 impl HandshakeTurns {
     pub(crate) fn new(turns: usize) -> Self {
         Self {
             turns: Semaphore::new(turns),
+            waiting: AtomicUsize::default(),
             wanted: Notify::new(),
         }
     }
@@ -30,6 +50,7 @@ impl HandshakeTurns {
         if let Ok(turn) = self.turns.try_acquire() {
             return Ok(turn);
         }
+        let _waiting = Waiting::new(&self.waiting);
         let mut turn = pin!(self.turns.acquire());
         loop {
             self.wanted.notify_one();
@@ -45,9 +66,36 @@ impl HandshakeTurns {
         sleep(SLOW).await;
         loop {
             self.wanted.notified().await;
-            if self.turns.available_permits() == 0 {
+            // The notification may be old: a handshake that waited may have got its turn, or may have ended.
+            let is_wanted = self.waiting.load(Ordering::Acquire) > 0;
+            if is_wanted && self.turns.available_permits() == 0 {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+    use tokio::time::{pause, timeout};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_slow_handshake_goes_on_if_those_that_waited_are_gone() {
+        pause();
+        let turns = HandshakeTurns::new(1);
+        let _turn = turns.take().await.unwrap();
+        // The client of this handshake gives up before the other handshake is slow.
+        assert!(turns.take().now_or_never().is_none());
+        let displaced = timeout(10 * SLOW, turns.displaced()).await;
+        assert!(displaced.is_err(), "nobody waits");
+
+        let (taken, displaced) = tokio::join!(
+            timeout(10 * SLOW, turns.take()),
+            timeout(10 * SLOW, turns.displaced())
+        );
+        assert!(taken.is_err() && displaced.is_ok());
     }
 }

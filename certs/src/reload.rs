@@ -13,7 +13,7 @@ use tracing::{info, warn};
 
 use crate::chain::Chain;
 use crate::clock::Clock;
-use crate::error::{CertificateError, CertificateProblem, UNREADABLE};
+use crate::error::{CertificateError, CertificateProblem, UNREADABLE, WRONG_NAMES};
 use crate::load::{Authorities, Certificates, Files, Pem};
 use crate::serve::Acceptor;
 use crate::validity::Validity;
@@ -65,6 +65,20 @@ pub struct CertificateState {
     pub failures: u64,
     /// The reason why the files cannot be served now; `None` if they can be served.
     pub problem: Option<Problem>,
+    /// The reason why callers refuse the served certificate now: its time or its names. `None` if they accept it, or if
+    /// no certificate is served.
+    pub served_problem: Option<Problem>,
+    /// Whether a served certificate once had a name at which callers reach the server.
+    pub had_names: bool,
+}
+
+impl CertificateState {
+    /// Returns the reason why this process must not be called. Wrong names count only if no served certificate ever had
+    /// a right one. Otherwise a wrong change of the registrations would take every replica out of service.
+    pub fn refusal(&self) -> Option<&Problem> {
+        let problem = self.served_problem.as_ref();
+        problem.filter(|problem| problem.reason != WRONG_NAMES || !self.had_names)
+    }
 }
 
 /// The reason why the files cannot be served.
@@ -91,6 +105,15 @@ impl From<&CertificateError> for Problem {
         Self {
             reason: error.reason(),
             message: error.to_string(),
+        }
+    }
+}
+
+impl From<&CertificateProblem> for Problem {
+    fn from(problem: &CertificateProblem) -> Self {
+        Self {
+            reason: problem.reason(),
+            message: problem.to_string(),
         }
     }
 }
@@ -150,45 +173,51 @@ impl Reloader {
     /// logged once.
     pub async fn run(mut self, every: Duration, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(every);
-        let mut trusted = self.trusted.clone();
+        let (mut trusted, mut names) = (self.trusted.clone(), self.names.clone());
         loop {
-            let trust = async {
-                let changed = match &mut trusted {
-                    Some(trusted) => trusted.changed().await.is_ok(),
-                    None => false,
-                };
-                if !changed {
-                    std::future::pending::<()>().await;
-                }
-            };
             tokio::select! {
                 () = stop.cancelled() => return,
                 _ = ticks.tick() => self.look(),
-                () = trust => {}
+                // Readiness must not depend on names that have not been checked yet.
+                () = changed(&mut names) => self.look(),
+                () = changed(&mut trusted) => {}
             }
             self.try_waiting();
         }
     }
 
-    /// Reads the files. Publishes their problem, or the end of a problem. A new problem is logged and counted once.
+    /// Reads the files. Publishes the problems of the files and of the served certificate, or their end. A new problem
+    /// of the files is logged and counted once.
     fn look(&mut self) {
         let error = self.poll().err();
+        let served = self.served_problem();
+        let had_names = self.has_expected_name();
         let is_missing = matches!(error, Some(CertificateError::Missing(_)));
         let is_expected = is_missing && self.has_substitute && self.has_no_files();
         let problem = error.as_ref().filter(|_| !is_expected);
         let problem = problem.map(Problem::from);
         self.state.send_if_modified(|state| {
-            if state.problem == problem {
+            let had_names = state.had_names || had_names;
+            if (&state.problem, &state.served_problem, state.had_names)
+                == (&problem, &served, had_names)
+            {
                 return false;
             }
+            if let Some(Problem { message, .. }) = &served
+                && state.served_problem != served
+            {
+                warn!(problem = %message, "callers refuse the served certificate");
+            }
+            (state.served_problem, state.had_names) = (served, had_names);
             match &problem {
                 None => {}
+                Some(_) if state.problem == problem => {}
                 Some(problem) if problem.continues(state.problem.as_ref()) => {}
                 Some(Problem { message, .. }) if is_missing && state.not_after.is_none() => {
                     warn!(problem = %message, "waiting for the certificate");
                 }
                 Some(Problem { message, reason }) => {
-                    warn!(problem = %message, reason, "certificate not reloaded; the former certificate, if any, stays in service");
+                    warn!(problem = %message, reason, "the certificate files cannot be served; the served certificate, if any, stays in service");
                     state.failures += 1;
                 }
             }
@@ -252,6 +281,22 @@ impl Reloader {
         }
     }
 
+    /// Returns the reason why callers refuse the served certificate now.
+    fn served_problem(&self) -> Option<Problem> {
+        let served = self.served.as_ref()?;
+        let problem = self.check_chain(served, (self.clock)()).err()?;
+        Some(Problem::from(&problem))
+    }
+
+    /// Returns whether the served certificate has a name at which callers reach the server.
+    fn has_expected_name(&self) -> bool {
+        let (Some(served), Some(names)) = (&self.served, &self.names) else {
+            return false;
+        };
+        let names = names.borrow();
+        !names.is_empty() && served.leaf.check_names(&names).is_ok()
+    }
+
     /// Puts the waiting certificate into service if callers trust it, or if the served certificate is about to expire.
     /// The time and the names are checked again, because both may have changed while the certificate waited. If a check
     /// fails, the certificate waits on: [`Reloader::poll`] reports the problem.
@@ -297,7 +342,10 @@ impl Reloader {
         } = chain.validity(now);
         self.served = Some(chain);
         self.config.store(Some(config));
+        let (served_problem, had_names) = (self.served_problem(), self.has_expected_name());
         self.state.send_modify(|state| {
+            state.served_problem = served_problem;
+            state.had_names |= had_names;
             state.not_after = Some(not_after);
             state.not_before = Some(not_before);
             state.served = authorities;
@@ -305,5 +353,16 @@ impl Reloader {
             state.reloaded = Some(now);
         });
         info!(directory = %self.files.directory.display(), %not_after, "certificate in service");
+    }
+}
+
+/// Waits for the next value. Waits for ever if there is none.
+async fn changed<T>(receiver: &mut Option<watch::Receiver<T>>) {
+    let changed = match receiver {
+        Some(receiver) => receiver.changed().await.is_ok(),
+        None => false,
+    };
+    if !changed {
+        std::future::pending::<()>().await;
     }
 }

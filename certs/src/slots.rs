@@ -3,6 +3,7 @@
 //! The path of a request is known only after the handshake. A new connection therefore uses the slots of new
 //! connections, and its first request moves it to the share of the request's path.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,6 +48,8 @@ struct Connection {
 #[derive(Debug)]
 struct Source {
     connections: usize,
+    /// Connections without a request. Without shares, all connections.
+    new: usize,
     peer: Arc<Peer>,
 }
 
@@ -70,6 +73,9 @@ impl Slots {
 
     /// Takes a slot for a new connection. If there is none, the longest idle connection loses its slot. Returns `None`
     /// if no connection is idle.
+    ///
+    /// Among the new connections, one of the source address with the most of them loses its slot. Otherwise one address
+    /// could end the handshakes of all others by connecting again and again.
     pub(crate) fn open(self: &Arc<Self>, address: IpAddr) -> Option<Slot> {
         let address = source(address);
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
@@ -78,13 +84,15 @@ impl Slots {
             self.evict(&mut table, |of| of.activity.address() == address)?;
         }
         if table.taken(None) >= self.size(None) {
-            self.evict(&mut table, |of| of.share.is_none())?;
+            self.evict_new(&mut table)?;
         }
         let source = table.sources.entry(address).or_insert_with(|| Source {
             connections: 0,
+            new: 0,
             peer: Arc::new(Peer::new(address, Arc::clone(&self.peers))),
         });
         source.connections += 1;
+        source.new += 1;
         let activity = Arc::new(Activity::new(Arc::clone(&source.peer)));
         let id = table.next;
         table.next += 1;
@@ -117,7 +125,33 @@ impl Slots {
     fn evict(&self, table: &mut Table, among: impl Fn(&Connection) -> bool) -> Option<()> {
         let connections = table.connections.iter().filter(|(_, of)| among(of));
         let idle = connections.filter_map(|(id, of)| Some((of.activity.idle_since()?, *id)));
-        let Some((_, id)) = idle.min() else {
+        let longest = idle.min().map(|(_, id)| id);
+        self.end(table, longest)
+    }
+
+    /// Ends a new connection of the source address with the most new connections. Among several such addresses, the
+    /// connection goes that has been idle longest.
+    fn evict_new(&self, table: &mut Table) -> Option<()> {
+        if self.limits.shares.is_none() {
+            return self.evict(table, |_| true);
+        }
+        let new = table
+            .connections
+            .iter()
+            .filter(|(_, of)| of.share.is_none());
+        let idle = new.filter_map(|(id, of)| {
+            let since = of.activity.idle_since()?;
+            let source = table.sources.get(&of.activity.address());
+            let crowd = source.map_or(0, |source| source.new);
+            Some((Reverse(crowd), since, *id))
+        });
+        let of_crowd = idle.min().map(|(.., id)| id);
+        self.end(table, of_crowd)
+    }
+
+    /// Ends a connection. Returns `None` if there is none to end.
+    fn end(&self, table: &mut Table, id: Option<u64>) -> Option<()> {
+        let Some(id) = id else {
             self.metrics.shed("refused");
             return None;
         };
@@ -141,6 +175,7 @@ impl Table {
         let address = connection.activity.address();
         if let Some(source) = self.sources.get_mut(&address) {
             source.connections -= 1;
+            source.new -= usize::from(connection.share.is_none());
             if source.connections == 0 {
                 self.sources.remove(&address);
             }
@@ -166,6 +201,9 @@ impl Slot {
         if let Some(connection) = table.connections.get_mut(&self.id) {
             connection.share = share;
             activity.set_classified();
+            if let Some(source) = table.sources.get_mut(&activity.address()) {
+                source.new -= 1;
+            }
             if let Some(taken) = table.taken.get_mut(&None) {
                 *taken -= 1;
             }

@@ -52,7 +52,7 @@ const BOUNDS: [(&str, &str); 15] = [
     ),
     (
         "max-connection-age",
-        "Age at which a connection is closed, plus or minus 20 %. Its requests in flight then have `--drain-timeout`.",
+        "Age at which a connection ends, plus or minus 20 %. On HTTP/2, the client gets a GOAWAY, and requests in flight have `--drain-timeout`. On HTTP/1.1, the next answer has `Connection: close`; an idle connection stays open until `--idle-timeout`, because a request may be on its way.",
     ),
     (
         "certificate-poll",
@@ -132,8 +132,8 @@ fn connections() -> Section {
             "A new connection has one of the slots for new connections, a quarter of `--max-connections`. Its first request moves \
              it to the slots of its protocol: interpreter and admission have half of the rest each. With \
              `webhookServer.interpreterPort`, each of the two ports has half of `--max-connections`. When all slots of a part, or \
-             of a source address, are taken, the connection that has been idle longest is closed. A connection is idle if it has \
-             no request, or if it has only waited for its client for 1 s. If no connection is idle, the new connection is closed.",
+             of a source address, are taken, the connection that has been idle longest is closed. Among the new connections, it is \
+             one of the source address that has most of them. A connection is idle if it has no request, or if it has only waited for its client for 1 s. If no connection is idle, the new connection is closed.",
             "At most three times `--max-requests` requests exist at a time. A refused request counts too, until its answer is read. \
              Further requests are reset. Health probes and the metrics server have 64 connections each, and do not use the threads of the webhook server.",
             "A connection holds, besides what counts above: on HTTP/1.1 a read buffer of 12 KiB; on HTTP/2 up to 64 KiB that no \

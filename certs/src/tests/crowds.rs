@@ -234,6 +234,35 @@ async fn the_connections_of_one_share_leave_the_other_share_its_slots() {
 }
 
 #[tokio::test]
+async fn new_connections_of_one_address_do_not_end_those_of_another() {
+    let shares = Shares {
+        count: 1,
+        of: |_| 0,
+    };
+    // Four slots are for new connections, and one source address may have four connections.
+    let server = Crowded::start(Limits {
+        connections: 16,
+        connections_per_address: 4,
+        shares: Some(shares),
+        ..Limits::default()
+    })
+    .await;
+    let mut slow = server.say(2, "").await;
+    let mut crowd = Vec::new();
+    for _ in 0..4 {
+        crowd.push(server.say(1, "").await);
+    }
+    // The oldest connection is that of the other address.
+    let ended = tokio::time::timeout(WITHIN, crowd[0].read(&mut [0; 16])).await;
+    let ended = ended.expect("the crowd has all slots").unwrap_or(0);
+    assert_eq!(ended, 0);
+    slow.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await
+        .unwrap();
+    assert!(is_answered(&mut slow).await);
+}
+
+#[tokio::test]
 async fn unread_answers_of_one_source_address_are_limited_until_its_client_is_gone() {
     let directory = TempDir::new().unwrap();
     let (certificate, key, der) = issue();
