@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::limits::BUFFER_MAX;
 use crate::peers::Peer;
 
 /// Number of periods for which unread answers are counted. An answer that became ready three periods ago is late.
@@ -36,6 +37,12 @@ pub(crate) struct Activity {
     last_progress: AtomicU64,
     /// Whether the connection has moved to the share of the slots that its first request belongs to (see `slots`).
     is_classified: AtomicBool,
+    /// Whether the connection has reached its age.
+    is_old: AtomicBool,
+    /// Whether the handler of the last request has not read its whole body.
+    has_unread_body: AtomicBool,
+    /// Whether the unread body is so long that an HTTP/1.1 connection is closed after the answer.
+    has_long_unread_body: AtomicBool,
     /// Notified when another connection gets the slot of this connection.
     pub(crate) evicted: Notify,
 }
@@ -64,6 +71,9 @@ impl Activity {
             period: AtomicUsize::default(),
             last_progress: AtomicU64::default(),
             is_classified: AtomicBool::default(),
+            is_old: AtomicBool::default(),
+            has_unread_body: AtomicBool::default(),
+            has_long_unread_body: AtomicBool::default(),
             evicted: Notify::new(),
         }
     }
@@ -93,12 +103,28 @@ impl Activity {
         self.is_classified.store(true, Ordering::Release);
     }
 
+    pub(crate) fn is_old(&self) -> bool {
+        self.is_old.load(Ordering::Acquire)
+    }
+
+    /// Records that the connection has reached its age.
+    pub(crate) fn set_old(&self) {
+        self.is_old.store(true, Ordering::Release);
+    }
+
+    /// Returns whether the handler of the last request has not read its whole body.
+    pub(crate) fn has_unread_body(&self) -> bool {
+        self.has_unread_body.load(Ordering::Acquire)
+    }
+
     /// Begins a request. Returns `None` if the client or all clients together have too many requests.
     pub(crate) fn begin(self: &Arc<Self>) -> Option<ActiveRequest> {
         if !self.peer.begin_request() {
             return None;
         }
         self.started.fetch_add(1, Ordering::AcqRel);
+        self.has_unread_body.store(false, Ordering::Release);
+        self.has_long_unread_body.store(false, Ordering::Release);
         self.in_flight.fetch_add(1, Ordering::AcqRel);
         self.progress();
         Some(ActiveRequest {
@@ -152,6 +178,13 @@ impl Activity {
 }
 
 impl ActiveRequest {
+    /// Returns whether an HTTP/1.1 connection ends with the answer to this request: it has reached its age, or the
+    /// handler has left a long part of the body unread.
+    pub(crate) fn ends_connection(&self) -> bool {
+        let is_long = &self.activity.has_long_unread_body;
+        self.activity.is_old() || is_long.load(Ordering::Acquire)
+    }
+
     /// Records that the answer is ready. From now on the request waits for its client.
     pub(crate) fn answered(&mut self) {
         let index = self.activity.period.load(Ordering::Acquire) % PERIODS;
@@ -172,6 +205,17 @@ impl Drop for ActiveRequest {
         activity.progress();
         activity.in_flight.fetch_sub(1, Ordering::AcqRel);
         activity.peer.end_request();
+    }
+}
+
+impl Receiving {
+    /// Records that the handler has dropped the body before it read all of it. At least `rest` bytes are unread.
+    pub(crate) fn unread(&self, rest: u64) {
+        self.0.has_unread_body.store(true, Ordering::Release);
+        // hyper discards a rest that is in its buffer already, and closes the connection because of a longer one.
+        let is_long = rest > BUFFER_MAX as u64;
+        let has_long = &self.0.has_long_unread_body;
+        has_long.store(is_long, Ordering::Release);
     }
 }
 

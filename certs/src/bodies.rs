@@ -47,6 +47,14 @@ impl Body for RequestBody {
     }
 }
 
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        if let Some(receiving) = &self.receiving {
+            receiving.unread(self.body.size_hint().lower());
+        }
+    }
+}
+
 /// The body of an answer. Its last data holds the request until the transport has sent the data.
 pub(crate) struct AnswerBody<B> {
     body: B,

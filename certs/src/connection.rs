@@ -1,12 +1,12 @@
 //! Serves one connection within its limits.
 
+mod paced_stream;
+
 use std::convert::Infallible;
 use std::error::Error as StdError;
 use std::hash::{BuildHasher, RandomState};
-use std::io;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{HeaderValue, Request, Response, Version, header};
@@ -15,14 +15,15 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, Sleep, sleep_until, timeout};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::activity::Activity;
 use crate::bodies::{AnswerBody, RequestBody};
-use crate::limits::Limits;
+use crate::limits::{BUFFER_MAX, Limits};
 use crate::slots::Slot;
+use paced_stream::PacedStream;
 
 /// Flow-control window of an HTTP/2 connection and of each of its streams, in bytes. It is the maximum amount of data
 /// that a client can store in this process before a handler reads and counts the data. Handlers read at once, so the
@@ -30,9 +31,6 @@ use crate::slots::Slot;
 const WINDOW: u32 = (64 << 10) - 1;
 /// Largest header list of an HTTP/2 request, in bytes.
 const HEADER_MAX: u32 = 8 << 10;
-/// Size of the read buffer of each HTTP/1.1 connection, in bytes. The size is also the maximum size of the request
-/// header.
-const BUFFER_MAX: usize = 12 << 10;
 
 /// The two steps in which a server stops.
 #[derive(Clone, Debug, Default)]
@@ -55,8 +53,12 @@ enum End {
 
 /// Waits until the connection must end. The task sleeps until the earliest time at which this can be the case, so
 /// requests do not wake the task.
-async fn expired(activity: &Activity, limits: &Limits) -> End {
-    let old = activity.start() + with_jitter(limits.age);
+///
+/// At its age, an HTTP/1.1 connection is only marked: its next answer asks the client to close it. If the server closed
+/// it while it is idle, a request that is on its way would be lost. The server ends it when it has been idle for too
+/// long, or if a request is then still in flight.
+async fn expired(activity: &Activity, version: Version, limits: &Limits) -> End {
+    let mut old = activity.start() + with_jitter(limits.age);
     // An answer that was ready before three periods began is unread for at least `limits.write`.
     let period = limits.write / 2;
     let mut period_end = activity.start() + period;
@@ -65,8 +67,12 @@ async fn expired(activity: &Activity, limits: &Limits) -> End {
             true => activity.last_progress(),
             false => Instant::now(),
         };
-        let end = old.min(since + limits.idle);
         let now = Instant::now();
+        if old <= now && version != Version::HTTP_2 && !activity.is_old() {
+            activity.set_old();
+            old = now + limits.idle + limits.drain;
+        }
+        let end = old.min(since + limits.idle);
         if end <= now {
             return End::Graceful;
         }
@@ -125,7 +131,7 @@ where
             active.answered();
             // The header asks an HTTP/1.1 client to open its next connection elsewhere. On HTTP/2, a GOAWAY is sent for
             // the whole connection.
-            if version != Version::HTTP_2 && draining.is_cancelled() {
+            if version != Version::HTTP_2 && (draining.is_cancelled() || active.ends_connection()) {
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(header::CONNECTION, close);
             }
@@ -152,7 +158,7 @@ where
         let mut connection = Box::pin(builder.serve_connection(stream, service));
         tokio::select! {
             outcome = connection.as_mut() => return outcome,
-            end = expired(&activity, &limits) => match end {
+            end = expired(&activity, version, &limits) => match end {
                 End::Graceful => {}
                 End::AnswerUnread => return Ok(()),
             },
@@ -168,7 +174,7 @@ where
         let mut connection = pin!(builder.serve_connection(stream, service));
         tokio::select! {
             outcome = connection.as_mut() => return outcome,
-            end = expired(&activity, &limits) => match end {
+            end = expired(&activity, version, &limits) => match end {
                 End::Graceful => {}
                 End::AnswerUnread => return Ok(()),
             },
@@ -193,137 +199,4 @@ fn with_jitter(time: Duration) -> Duration {
     let random = RandomState::new().hash_one(()) % 401;
     let parts = u32::try_from(800 + random).unwrap_or(1000);
     time.saturating_mul(parts) / 1000
-}
-
-/// A stream that fails if its client sends the header of a request too slowly, or reads an answer too slowly.
-struct PacedStream<I> {
-    stream: I,
-    activity: Arc<Activity>,
-    limits: Limits,
-    /// Whether the client must send bytes soon. These are the first bytes of the connection, or the rest of an HTTP/1.1
-    /// header.
-    awaits_header: bool,
-    /// Deadline for the bytes of `awaits_header`. It is set at the first read that has to wait.
-    header_deadline: Option<Pin<Box<Sleep>>>,
-    /// The value of `Activity::started` at the last read.
-    started: usize,
-    /// Deadline for a write that has to wait.
-    write_deadline: Option<Pin<Box<Sleep>>>,
-    is_http1: bool,
-}
-
-impl<I> PacedStream<I> {
-    fn new(stream: I, version: Version, activity: Arc<Activity>, limits: Limits) -> Self {
-        let is_http1 = version != Version::HTTP_2;
-        Self {
-            stream,
-            activity,
-            limits,
-            awaits_header: true,
-            header_deadline: None,
-            started: 0,
-            write_deadline: None,
-            is_http1,
-        }
-    }
-
-    /// Limits the time that a write waits for the client.
-    fn bound_write<T>(
-        &mut self,
-        context: &mut Context<'_>,
-        write: Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        if write.is_ready() {
-            self.write_deadline = None;
-            return write;
-        }
-        let limit = self.limits.write;
-        match self
-            .write_deadline
-            .get_or_insert_with(|| timer(limit))
-            .as_mut()
-            .poll(context)
-        {
-            Poll::Ready(()) => {
-                Poll::Ready(Err(timed_out("the client did not read the answer in time")))
-            }
-            Poll::Pending => Poll::Pending,
-        }
-    }
-}
-
-fn timer(time: Duration) -> Pin<Box<Sleep>> {
-    Box::pin(sleep_until(Instant::now() + time))
-}
-
-fn timed_out(what: &'static str) -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, what)
-}
-
-impl<I: AsyncRead + Unpin> AsyncRead for PacedStream<I> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let this = &mut *self;
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut this.stream).poll_read(context, buffer);
-        let started = this.activity.started();
-        if started != this.started {
-            this.started = started;
-            this.awaits_header = false;
-            this.header_deadline = None;
-        }
-        if read.is_ready() {
-            let received = buffer.filled().len() > before;
-            if received && this.is_http1 {
-                this.awaits_header |= this.activity.has_no_request();
-            } else if received {
-                this.awaits_header = false;
-                this.header_deadline = None;
-            }
-        } else if this.awaits_header {
-            let limit = this.limits.header;
-            let deadline = this.header_deadline.get_or_insert_with(|| timer(limit));
-            if deadline.as_mut().poll(context).is_ready() {
-                return Poll::Ready(Err(timed_out("the client did not send a request in time")));
-            }
-        }
-        read
-    }
-}
-
-impl<I: AsyncWrite + Unpin> AsyncWrite for PacedStream<I> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let write = Pin::new(&mut self.stream).poll_write(context, buffer);
-        self.bound_write(context, write)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffers: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let write = Pin::new(&mut self.stream).poll_write_vectored(context, buffers);
-        self.bound_write(context, write)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flush = Pin::new(&mut self.stream).poll_flush(context);
-        self.bound_write(context, flush)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let shutdown = Pin::new(&mut self.stream).poll_shutdown(context);
-        self.bound_write(context, shutdown)
-    }
 }

@@ -7,6 +7,14 @@ use http::Uri;
 /// Maximum number of TLS handshakes at a time.
 const HANDSHAKES: usize = 64;
 
+/// Size of the read buffer of each HTTP/1.1 connection, in bytes. The size is also the maximum size of the request
+/// header.
+pub(crate) const BUFFER_MAX: usize = 12 << 10;
+
+/// Time for which the rest of an HTTP/1.1 body is discarded after its request was answered: 3 s, the deadline of a call
+/// (docs/concepts/interpreter.md).
+const LINGER: Duration = Duration::from_secs(3);
+
 /// Divides the slots of a server into equal shares, by the path of the first request of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Shares {
@@ -48,9 +56,13 @@ pub struct Limits {
     pub ping: Duration,
     /// Time limit for the answer to an HTTP/2 ping.
     pub ping_answer: Duration,
-    /// Age at which a connection is closed after its current requests, with a random deviation of up to 20 %. The limit
-    /// spreads the load over all replicas. It also lets clients see a new certificate.
+    /// Age at which a connection ends, with a random deviation of up to 20 %. The limit spreads the load over all
+    /// replicas. It also lets clients see a new certificate. On HTTP/2 the connection is closed after its current
+    /// requests. On HTTP/1.1 its next answer asks the client to close it.
     pub age: Duration,
+    /// Time for which the rest of a body is discarded after its request was answered. The connection is then closed. If
+    /// it were closed at once, the client could lose the answer: a TCP reset makes its next write fail.
+    pub linger: Duration,
     /// Time limit for requests in flight when the server stops, or when their connection is too old or idle.
     pub drain: Duration,
 }
@@ -71,6 +83,7 @@ impl Default for Limits {
             ping: Duration::from_secs(30),
             ping_answer: Duration::from_secs(10),
             age: Duration::from_mins(15),
+            linger: LINGER,
             drain: Duration::from_secs(20),
         }
     }

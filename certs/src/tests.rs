@@ -4,6 +4,7 @@ mod authorities;
 mod checks;
 mod crowds;
 mod csi;
+mod ends;
 mod files;
 
 use std::collections::BTreeSet;

@@ -63,8 +63,8 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "TIME", value_parser = positive_duration, default_value = "2m")]
     idle_timeout: Duration,
 
-    /// Age, plus or minus 20 %, at which a connection is closed after its current requests, so that load spreads over
-    /// replicas.
+    /// Age, plus or minus 20 %, at which a connection ends, so that load spreads over replicas. On HTTP/2 it is closed
+    /// after its current requests. On HTTP/1.1 its next answer asks the client to close it.
     #[arg(long, value_name = "TIME", value_parser = positive_duration, default_value = "15m")]
     max_connection_age: Duration,
 

@@ -155,6 +155,13 @@ impl TlsConnection {
         self.stream.flush().await
     }
 
+    /// Reads until the server closes the connection.
+    pub(crate) async fn read_to_end(&mut self) -> io::Result<String> {
+        let mut received = String::new();
+        self.stream.read_to_string(&mut received).await?;
+        Ok(received)
+    }
+
     /// Waits until the server closes the connection.
     pub(crate) async fn closed(&mut self) {
         let mut chunk = [0; 4096];

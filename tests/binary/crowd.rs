@@ -123,7 +123,8 @@ fn crowd(count: u16, addresses: u16, port: u16, trusted: &CertificateDer<'static
 }
 
 /// Calls the server all the time, and returns the number of calls and the failures. As Karmada's client does, it uses a
-/// connection for many calls and repeats a call if the server has closed an idle connection.
+/// connection for many calls, until an answer has `Connection: close`. A failed call is not repeated, because a client
+/// cannot know whether the server has received it.
 async fn call_for(
     time: Duration,
     port: u16,
@@ -139,23 +140,18 @@ async fn call_for(
             idle = None;
         }
         let called = timeout(WITHIN, async {
-            if let Some(connection) = &mut idle
-                && let Ok((status, _)) = connection.post("/interpret", &body).await
-            {
-                return io::Result::Ok(status);
-            }
-            idle = None;
-            let stream = connect_from(CALLER, port).await?;
-            let mut connection = TlsConnection::over(stream, trusted).await?;
+            let mut connection = match idle.take() {
+                Some(connection) => connection,
+                None => TlsConnection::over(connect_from(CALLER, port).await?, trusted).await?,
+            };
             let (status, _) = connection.post("/interpret", &body).await?;
-            idle = Some(connection);
-            Ok(status)
+            idle = Some(connection).filter(|connection| !connection.closes);
+            io::Result::Ok(status)
         });
         match called.await {
             Ok(Ok(200)) => {}
             failed => failures.push(format!("call {calls}: {failed:?}")),
         }
-        idle = idle.filter(|connection| !connection.closes);
         sleep(Duration::from_millis(5)).await;
     }
     (calls, failures)

@@ -101,6 +101,49 @@ async fn idle_clients_of_one_address_do_not_make_a_call_fail() {
     assert_eq!(server.healthz().await.unwrap(), 200);
 }
 
+/// Karmada's client retries only after a 429, so it must be able to read the 429 although it has not sent its whole body
+/// yet. The server discards up to 8 MiB for up to 3 s.
+#[tokio::test]
+async fn a_client_that_sends_its_body_before_it_reads_gets_the_429() {
+    const BODY: usize = 2 << 20;
+    let directory = TempDir::new().unwrap();
+    let trusted = issue(directory.path());
+    // Large bodies have 4 MiB. Two source addresses may have half of it each.
+    let args = ["--max-bytes-in-flight=33554432", "--request-timeout=10m"];
+    let server = Interpreter::start(&directory, &args).await;
+    let head =
+        format!("POST /interpret HTTP/1.1\r\nHost: localhost\r\nContent-Length: {BODY}\r\n\r\n");
+    let mut unfinished = Vec::new();
+    for host in [2, 3] {
+        let stream = connect_from(address(host), server.port).await.unwrap();
+        let mut client = TlsConnection::over(stream, &trusted).await.unwrap();
+        client.send(head.as_bytes()).await.unwrap();
+        client.send(&vec![b' '; BODY - 1]).await.unwrap();
+        unfinished.push(client);
+    }
+    let body = vec![b' '; BODY];
+    let refused = async {
+        loop {
+            let mut client = TlsConnection::open(server.port, &trusted).await.unwrap();
+            let (status, _) = client.post("/interpret", &body).await.unwrap();
+            if status == 429 {
+                return;
+            }
+        }
+    };
+    timeout(WITHIN, refused).await.expect("no 429");
+
+    let stream = connect_from(address(4), server.port).await.unwrap();
+    let mut client = TlsConnection::over(stream, &trusted).await.unwrap();
+    client.send(head.as_bytes()).await.unwrap();
+    for part in body.chunks(16 << 10) {
+        client.send(part).await.unwrap();
+    }
+    let answer = timeout(WITHIN, client.read_to_end()).await;
+    let answer = answer.expect("the connection stays open").unwrap();
+    assert!(answer.starts_with("HTTP/1.1 429 "), "{answer}");
+}
+
 /// Clients take the memory that they can get, and give it back. The bound is that of docs/reference/limits.md.
 #[tokio::test]
 #[ignore = "takes a minute and much memory: cargo xtask test soak"]

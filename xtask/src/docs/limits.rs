@@ -9,7 +9,7 @@ use super::Section;
 use super::citations::rust_files;
 
 /// Crate, name and meaning of a constant. The name is unique in its crate.
-const CONSTANTS: [(&str, &str, &str); 44] = [
+const CONSTANTS: [(&str, &str, &str); 46] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
@@ -130,6 +130,16 @@ const CONSTANTS: [(&str, &str, &str); 44] = [
         "certs",
         "UNFINISHED_IDLE",
         "Time after which a connection that only waits for its client counts as idle.",
+    ),
+    (
+        "certs",
+        "LINGER",
+        "Time for which the rest of an HTTP/1.1 body is discarded after its request was answered. The connection is then closed.",
+    ),
+    (
+        "certs",
+        "LINGER_MAX",
+        "Maximum number of bytes that are discarded so.",
     ),
     (
         "certs",
