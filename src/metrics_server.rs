@@ -2,6 +2,8 @@
 //! authorizes.
 
 mod reviewer;
+#[cfg(test)]
+mod tests;
 mod token_review;
 
 use std::sync::{Arc, OnceLock};
@@ -17,6 +19,7 @@ use prometheus_client::encoding::text::{encode, encode_registry};
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
 use tracing::warn;
+use webhooks::LogDedup;
 
 use crate::process_metrics;
 use reviewer::Reviewer;
@@ -53,14 +56,23 @@ pub(crate) fn router(
         .with_state(Arc::new(MetricsState { registry, webhooks }));
     match reviewer {
         Some(client) => {
-            let reviewer = Arc::new(Reviewer::new(client));
-            router.layer(middleware::from_fn_with_state(reviewer, review))
+            let reviews = Reviews {
+                reviewer: Reviewer::new(client),
+                logged: LogDedup::default(),
+            };
+            router.layer(middleware::from_fn_with_state(Arc::new(reviews), review))
         }
         None => router,
     }
 }
 
-async fn review(State(reviewer): State<Arc<Reviewer>>, request: Request, next: Next) -> Response {
+/// The reviewer, and the errors of reviews that were logged.
+struct Reviews {
+    reviewer: Reviewer,
+    logged: LogDedup,
+}
+
+async fn review(State(reviews): State<Arc<Reviews>>, request: Request, next: Next) -> Response {
     let authorization = request
         .headers()
         .get(header::AUTHORIZATION)
@@ -68,11 +80,14 @@ async fn review(State(reviewer): State<Arc<Reviewer>>, request: Request, next: N
     let Some(token) = authorization.and_then(|value| value.strip_prefix("Bearer ")) else {
         return (StatusCode::UNAUTHORIZED, "a bearer token is needed\n").into_response();
     };
-    match reviewer.review(token).await {
+    match reviews.reviewer.review(token).await {
         Ok(Ok(())) => next.run(request).await,
         Ok(Err(refusal)) => refusal.into_response(),
         Err(error) => {
-            warn!("the review of a metrics request failed: {error:#}");
+            let problem = format!("{error:#}");
+            if reviews.logged.is_first(&problem) {
+                warn!("the review of a metrics request failed: {problem}");
+            }
             (
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "the review of the token failed; see the log\n",

@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::StatusCode;
 use kube::Client;
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::token_review::may_read;
 
@@ -16,6 +16,8 @@ use super::token_review::may_read;
 const FRESH: Duration = Duration::from_secs(10);
 /// Maximum number of remembered decisions of each kind.
 const DECISIONS_MAX: usize = 64;
+/// Longest time for which a token waits for its review: 1 s. A scrape has several seconds.
+const WAIT_MAX: Duration = Duration::from_secs(1);
 /// Maximum number of reviews at a time, for tokens that were accepted before and for all other tokens.
 const REVIEWS_MAX: usize = 4;
 
@@ -27,7 +29,7 @@ pub(super) struct Reviewer {
     client: Client,
     decisions: Mutex<Decisions>,
     /// Tokens that were accepted before have their own permits. Otherwise a flood of invalid tokens could keep the
-    /// scraper out.
+    /// scraper out. Other tokens wait in the order of their arrival, because the scraper gets a new token now and then.
     accepted: Semaphore,
     unknown: Semaphore,
 }
@@ -69,10 +71,14 @@ impl Reviewer {
             true => &self.accepted,
             false => &self.unknown,
         };
-        let Ok(_permit) = permits.try_acquire() else {
+        let Ok(Ok(_permit)) = timeout(WAIT_MAX, permits.acquire()).await else {
             let refusal = "too many tokens are being reviewed; try again\n";
             return Ok(Err((StatusCode::TOO_MANY_REQUESTS, refusal)));
         };
+        // Another request with the same token may have been decided meanwhile.
+        if let (Some(outcome), _) = self.decisions().of(token) {
+            return Ok(outcome);
+        }
         let outcome = may_read(&self.client, token).await?;
         self.decisions().remember(token, outcome);
         Ok(outcome)
@@ -188,7 +194,7 @@ mod tests {
             let reviewer = Arc::clone(&reviewer);
             tokio::spawn(async move { reviewer.review(&format!("worse{number}")).await })
         });
-        let flood: Vec<_> = flood.collect();
+        let mut flood: Vec<_> = flood.collect();
         while reviews.load(Ordering::Relaxed) < before + REVIEWS_MAX {
             tokio::task::yield_now().await;
         }
@@ -197,13 +203,43 @@ mod tests {
         while reviews.load(Ordering::Relaxed) <= before + REVIEWS_MAX {
             tokio::task::yield_now().await;
         }
+        // All others wait in vain.
+        for request in flood.drain(REVIEWS_MAX..) {
+            let (code, _) = request.await.unwrap().unwrap().unwrap_err();
+            assert_eq!(code, StatusCode::TOO_MANY_REQUESTS);
+        }
+        assert_eq!(reviews.load(Ordering::Relaxed), before + REVIEWS_MAX + 1);
         open.send_replace(true);
         assert_eq!(scraper.await.unwrap().unwrap(), Ok(()));
-        let mut refused = 0;
         for request in flood {
             let (code, _) = request.await.unwrap().unwrap().unwrap_err();
-            refused += usize::from(code == StatusCode::TOO_MANY_REQUESTS);
+            assert_eq!(code, StatusCode::UNAUTHORIZED);
         }
-        assert_eq!(refused, 20 - REVIEWS_MAX);
+    }
+
+    /// Kubernetes replaces the token of a scraper every hour.
+    #[tokio::test]
+    async fn a_flood_of_tokens_does_not_keep_a_new_token_out() {
+        pause();
+        let (reviews, (open, opened)) = (Arc::default(), watch::channel(false));
+        let reviewer = Arc::new(cluster(&reviews, &opened));
+        let ask = |token: String| {
+            let reviewer = Arc::clone(&reviewer);
+            tokio::spawn(async move { reviewer.review(&token).await })
+        };
+        let mut flood: Vec<_> = (0..20).map(|number| ask(format!("bad{number}"))).collect();
+        let scraper = [ask("good".to_owned()), ask("good".to_owned())];
+        flood.extend((20..40).map(|number| ask(format!("bad{number}"))));
+        while reviews.load(Ordering::Relaxed) < REVIEWS_MAX {
+            tokio::task::yield_now().await;
+        }
+        open.send_replace(true);
+        for scrape in scraper {
+            assert_eq!(scrape.await.unwrap().unwrap(), Ok(()));
+        }
+        for request in flood {
+            let (code, _) = request.await.unwrap().unwrap().unwrap_err();
+            assert_eq!(code, StatusCode::UNAUTHORIZED);
+        }
     }
 }

@@ -31,6 +31,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tracing::error;
 
 pub use limits::Limits;
+pub use log_dedup::LogDedup;
 pub use metrics::Metrics;
 
 use admission::{AdmissionContext, ProjectLookup};

@@ -10,7 +10,7 @@ const REMEMBERED_MAX: usize = 4096;
 
 /// Remembers the problems that were logged.
 #[derive(Debug, Default)]
-pub(crate) struct LogDedup {
+pub struct LogDedup {
     hasher: RandomState,
     logged: Mutex<LoggedProblems>,
 }
@@ -24,7 +24,7 @@ struct LoggedProblems {
 
 impl LogDedup {
     /// Remembers the problem. Returns true if the problem was not remembered yet. The caller must then log it.
-    pub(crate) fn is_first(&self, problem: impl Hash) -> bool {
+    pub fn is_first(&self, problem: impl Hash) -> bool {
         let hash = self.hasher.hash_one(problem);
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         if !logged.hashes.insert(hash) {
