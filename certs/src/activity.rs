@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::connection::BUFFER_MAX;
+use crate::limits::BUFFER_MAX;
 use crate::peers::Peer;
 
 /// Number of periods for which unread answers are counted. An answer that became ready three periods ago is late.

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::activity::Activity;
 use crate::bodies::{AnswerBody, RequestBody};
-use crate::limits::Limits;
+use crate::limits::{BUFFER_MAX, Limits};
 use crate::slots::Slot;
 use paced_stream::PacedStream;
 
@@ -31,9 +31,6 @@ use paced_stream::PacedStream;
 const WINDOW: u32 = (64 << 10) - 1;
 /// Largest header list of an HTTP/2 request, in bytes.
 const HEADER_MAX: u32 = 8 << 10;
-/// Size of the read buffer of each HTTP/1.1 connection, in bytes. The size is also the maximum size of the request
-/// header.
-pub(crate) const BUFFER_MAX: usize = 12 << 10;
 
 /// The two steps in which a server stops.
 #[derive(Clone, Debug, Default)]

@@ -7,6 +7,10 @@ use http::Uri;
 /// Maximum number of TLS handshakes at a time.
 const HANDSHAKES: usize = 64;
 
+/// Size of the read buffer of each HTTP/1.1 connection, in bytes. The size is also the maximum size of the request
+/// header.
+pub(crate) const BUFFER_MAX: usize = 12 << 10;
+
 /// Time for which the rest of an HTTP/1.1 body is discarded after its request was answered: 3 s, the deadline of a call
 /// (docs/concepts/interpreter.md).
 const LINGER: Duration = Duration::from_secs(3);

@@ -114,13 +114,13 @@ async fn a_client_that_sends_its_body_before_it_reads_gets_the_429() {
     let server = Interpreter::start(&directory, &args).await;
     let head =
         format!("POST /interpret HTTP/1.1\r\nHost: localhost\r\nContent-Length: {BODY}\r\n\r\n");
-    let mut held = Vec::new();
+    let mut unfinished = Vec::new();
     for host in [2, 3] {
         let stream = connect_from(address(host), server.port).await.unwrap();
         let mut client = TlsConnection::over(stream, &trusted).await.unwrap();
         client.send(head.as_bytes()).await.unwrap();
         client.send(&vec![b' '; BODY - 1]).await.unwrap();
-        held.push(client);
+        unfinished.push(client);
     }
     let body = vec![b' '; BODY];
     let refused = async {
