@@ -120,12 +120,23 @@ impl Readiness {
         ];
         let warning = |(server, state): (&str, Option<&watch::Receiver<CertificateState>>)| {
             let state = state?.borrow();
-            let problem = &state.problem.as_ref()?.message;
-            let meaning = match &state.served_problem {
-                Some(_) => "callers refuse the served certificate",
-                None => "the former certificate stays in service",
+            let served = state.served_problem.as_ref().map(|problem| {
+                let Problem { message, .. } = problem;
+                format!("{server}callers refuse the served certificate: {message}\n")
+            });
+            let refusal = state.served_problem.as_ref();
+            let is_other = |files: &&Problem| {
+                refusal.is_none_or(|refusal| !files.message.ends_with(&refusal.message))
             };
-            Some(format!("{server}{meaning}: {problem}\n"))
+            let files = state.problem.as_ref().filter(is_other).map(|problem| {
+                let Problem { message, .. } = problem;
+                match refusal {
+                    Some(_) => format!("{server}the files do not replace it: {message}\n"),
+                    None => format!("{server}the former certificate stays in service: {message}\n"),
+                }
+            });
+            let lines: String = served.into_iter().chain(files).collect();
+            (!lines.is_empty()).then_some(lines)
         };
         let hub = self.held_by_hub.as_ref().and_then(HeldByHub::warning);
         let hub = hub.map(|line| line + "\n");

@@ -91,6 +91,9 @@ impl LeaderElection {
     pub(crate) fn abandon(&self) {
         if let Some(elector) = &self.elector {
             elector.abort();
+            warn!(
+                "a controller still waits for an API server; the Lease is not released and expires"
+            );
         }
     }
 

@@ -3,7 +3,8 @@
 //! A node needs root and cgroups. On a machine that cannot run nodes, every test is ignored, and the reason is printed.
 //!
 //! Tests of Pods share one node. It starts when the first of them runs, and ends with the test run, also if the run is
-//! killed or panics. Tests of the life of a node start their own. Tests of compute-federation's Pods share an installation.
+//! killed or panics. Tests of the life of a node start their own. Tests of compute-federation's Pods share an
+//! installation.
 
 #![allow(
     clippy::expect_used,
@@ -56,7 +57,8 @@ enum Test {
 struct Shared {
     node: OnceCell<anyhow::Result<Node>>,
     installation: OnceCell<anyhow::Result<Installation>>,
-    /// A test on the installation holds the lock for writing. It measures times, and other tests would load the machine.
+    /// A test on the installation holds the lock for writing. It measures times, and other tests would load the
+    /// machine.
     quiet: RwLock<()>,
 }
 

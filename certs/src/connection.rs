@@ -27,7 +27,8 @@ use paced_stream::PacedStream;
 
 /// Flow-control window of an HTTP/2 connection and of each of its streams, in bytes. It is the maximum amount of data
 /// that a client can store in this process before a handler reads and counts the data. Handlers read at once, so the
-/// window does not slow down a client in the same region. It is the smallest window that HTTP/2 allows.
+/// window does not slow down a client in the same region. HTTP/2 allows no smaller initial window of a connection (RFC
+/// 9113, 6.9.2).
 const WINDOW: u32 = (64 << 10) - 1;
 /// Largest header list of an HTTP/2 request, in bytes.
 const HEADER_MAX: u32 = 8 << 10;
@@ -56,10 +57,10 @@ enum End {
 ///
 /// At its age, an HTTP/1.1 connection is only marked: its next answer asks the client to close it. If the server closed
 /// it while it is idle, a request that is on its way would be lost. The server ends it when it has been idle for too
-/// long, or if a request is then still in flight.
+/// long, or at the latest `idle + drain` after the mark.
 async fn expired(activity: &Activity, version: Version, limits: &Limits) -> End {
     let mut old = activity.start() + with_jitter(limits.age);
-    // An answer that was ready before three periods began is unread for at least `limits.write`.
+    // An answer that became ready three periods ago has been unread for two whole periods, which are `limits.write`.
     let period = limits.write / 2;
     let mut period_end = activity.start() + period;
     loop {
@@ -86,8 +87,8 @@ async fn expired(activity: &Activity, version: Version, limits: &Limits) -> End 
     }
 }
 
-/// The error of a request beyond [`Limits::requests`], and of one whose share has no free connection. On HTTP/2 its
-/// stream is reset, on HTTP/1.1 its connection is closed.
+/// The error of a request above [`Limits::requests`] or above the limit of its source address, and of a request whose
+/// share has no free slot. On HTTP/2 the stream is reset, on HTTP/1.1 the connection is closed.
 #[derive(Debug, Error)]
 #[error("too many requests are in flight")]
 struct TooManyRequests;
@@ -129,7 +130,7 @@ where
             let (mut active, answer) = begun.ok_or(TooManyRequests)?;
             let Ok(mut response) = answer.await;
             active.answered();
-            // The header asks an HTTP/1.1 client to open its next connection elsewhere. On HTTP/2, a GOAWAY is sent for
+            // The header asks an HTTP/1.1 client to close this connection. On HTTP/2, a GOAWAY is sent for
             // the whole connection.
             if version != Version::HTTP_2 && (draining.is_cancelled() || active.ends_connection()) {
                 let close = HeaderValue::from_static("close");

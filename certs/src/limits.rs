@@ -27,7 +27,7 @@ pub struct Shares {
 /// Limits on connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Maximum number of open connections. Above this number, the connection that has been idle longest is closed.
+    /// Maximum number of open connections. Above this number, an idle connection is closed.
     pub connections: usize,
     /// Maximum number of open connections of one source address.
     pub connections_per_address: usize,

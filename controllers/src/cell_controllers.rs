@@ -105,7 +105,7 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         client.clone(),
     );
     wiring.watch("Instances of the cell", instances, client.clone());
-    let ready = wiring.ready_to_write(may_write, {
+    let ready = wiring.ready_to_write(may_write, &metrics, {
         let (cell, queues) = (Arc::clone(&cell), queues.clone());
         move || {
             cell.deployments

@@ -32,8 +32,8 @@ use view::View;
 pub(crate) struct DeploymentController {
     pub(crate) cell: Arc<CellCaches>,
     pub(crate) writer: Writer,
-    /// Called when a WorkloadDeployment has all its Instances. The argument contains the namespace and the name of the
-    /// Instance with the next ordinal.
+    /// Called when the rollout of a WorkloadDeployment has no step left. The argument contains the namespace and the
+    /// name of the Instance with the next ordinal.
     pub(crate) after_last_instance: Box<dyn Fn(&ObjectMeta) + Send + Sync>,
 }
 
@@ -58,8 +58,8 @@ impl Controller for DeploymentController {
             }
         };
         // An Instance that changes between these reads may be in both lists or in none of them. Its event triggers the
-        // next reconciliation. A write that is wrong in the meantime is refused: a create because the name exists, a
-        // delete because the UID differs.
+        // next reconciliation. The API server refuses a write that is based on such a view: a create because the name
+        // exists, a delete because the UID differs.
         let view = View {
             deployment,
             instances: self.cell.instances.readable(&key.namespace),
@@ -186,8 +186,8 @@ impl DeploymentController {
         let mut body = body(deployment, ordinal);
         let metadata = body.get_mut("metadata").and_then(Value::as_object_mut);
         if let (None, Some(metadata)) = (existing, metadata) {
-            // The write-back needs this finalizer. If it were added later, the write would conflict with the first
-            // write of the infrastructure provider.
+            // The write-back needs this finalizer. Adding the finalizer later could conflict with the first write of
+            // the infrastructure provider.
             let finalizers = json!([finalizers::INSTANCE_CONTROLLER]);
             metadata.insert("finalizers".to_owned(), finalizers);
         }

@@ -149,7 +149,7 @@ impl Federator {
         }
         let city = CityCode::new(deployment.spec.city_code.as_str()).ok();
         let is_to_be_made = copy.is_none() && !is_terminating(deployment);
-        // The lock prevents the deletion of the city's policy until the copy is created.
+        // While this lock is held, the policy of the city cannot be deleted.
         let _lock = match &city {
             Some(city) if is_to_be_made => {
                 let policy_locks = &self.hub.policy_locks;
@@ -208,7 +208,7 @@ impl Federator {
         let executed = self
             .execute(context, project, deployment, &on_hub, plan)
             .await;
-        // If the status of the project cannot be written, the re-application must still happen.
+        // The re-application must happen even if a write failed, for example of the status.
         let reapplier = Reapplier {
             hub: &self.hub,
             stale_cells: &self.stale_cells,
@@ -346,8 +346,8 @@ impl Federator {
         Ok(())
     }
 
-    /// Creates or updates a hub namespace. No other controller creates hub namespaces, because cells trust their labels
-    /// for the identity of a project.
+    /// Creates or updates a hub namespace. No other controller creates hub namespaces, because cells trust the labels
+    /// of hub namespaces for the identity of a project.
     async fn apply_namespace(
         &self,
         context: &ReconcileContext,

@@ -88,7 +88,7 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
     };
     reflectors.watch(&mut wiring, &view, &queues, &metrics, &quarantined);
 
-    let ready = wiring.ready_to_write(may_write, {
+    let ready = wiring.ready_to_write(may_write, &metrics, {
         let (view, queues) = (view.clone(), queues.clone());
         let shadowing = customizations.cache.clone();
         move || hub::wake_all(&view, &shadowing, &queues)

@@ -1,5 +1,5 @@
-//! Tests of all controllers together on a paused clock: they make no write while nothing changes, and a process that may
-//! not write keeps no keys.
+//! Tests of all controllers together on a paused clock: they make no write while nothing changes, and a process that
+//! may not write keeps no keys.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -303,7 +303,9 @@ async fn a_new_leader_waits_until_its_caches_of_the_hub_are_current() {
     system.may_write.cancel();
     sleep(Duration::from_mins(10)).await;
     assert_eq!(system.writes(), [""; 0]);
+    assert!(system.metrics.controllers_wait());
     system.hub.heal();
     system.propagate().await;
+    assert!(!system.metrics.controllers_wait());
     system.scale(0, 2).await;
 }

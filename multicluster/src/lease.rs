@@ -179,8 +179,8 @@ impl LeaderElector {
         Ok(())
     }
 
-    /// Returns an event for each change of the lease. A candidate then sees a renewal when it happens, so its 15 s begin
-    /// at the renewal, and it sees a release at once. Without the right to watch, there are no events.
+    /// Returns an event for each change of the lease. A candidate then sees a renewal when it happens, so its 15 s
+    /// begin at the renewal, and it sees a release at once. Without the right to watch, there are no events.
     fn changes(&self) -> impl Stream<Item = ()> + use<> {
         watch_object(self.leases.clone(), &self.name)
             .default_backoff()

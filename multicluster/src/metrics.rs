@@ -31,6 +31,7 @@ pub struct Metrics {
     pub(crate) cached: Family<CacheLabels, Gauge>,
     pub(crate) undecodable: Family<CacheLabels, Gauge>,
     pub(crate) leader: Gauge,
+    controllers_waiting: Gauge,
     pub(crate) projects_engaged: Gauge,
     pub(crate) projects_failing: Gauge,
     pub(crate) projects_failing_kinds: Family<KindLabels, Gauge>,
@@ -91,6 +92,16 @@ struct WriteLabels {
 }
 
 impl Metrics {
+    /// Records whether the controllers of the leader wait for current caches.
+    pub fn set_controllers_waiting(&self, waiting: bool) {
+        self.controllers_waiting.set(i64::from(waiting));
+    }
+
+    /// Returns whether the controllers of the leader wait for current caches.
+    pub fn controllers_wait(&self) -> bool {
+        self.controllers_waiting.get() > 0
+    }
+
     /// Registers the metrics.
     pub fn register(registry: &mut Registry) -> Self {
         let histogram: fn() -> Histogram = || Histogram::new(BUCKETS);
@@ -104,6 +115,7 @@ impl Metrics {
             cached: Family::default(),
             undecodable: Family::default(),
             leader: Gauge::default(),
+            controllers_waiting: Gauge::default(),
             projects_engaged: Gauge::default(),
             projects_failing: Gauge::default(),
             projects_failing_kinds: Family::default(),
@@ -132,6 +144,11 @@ impl Metrics {
             "leader",
             "1 while this process may write, because it holds the lease or needs none, otherwise 0",
             metrics.leader.clone(),
+        );
+        registry.register(
+            "controllers_waiting",
+            "1 while this process may write, but its controllers wait until the caches of the hub or of the cell are current",
+            metrics.controllers_waiting.clone(),
         );
         metrics.register_projects(registry);
         registry.register(

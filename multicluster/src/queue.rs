@@ -105,8 +105,8 @@ pub struct Workers<K: Key> {
 
 impl<K: Key> Workers<K> {
     /// Reconciles keys until `stop`. The number of concurrent reconciliations is limited by the limits of the queue.
-    /// Keys that were added before `may_write` are dropped, so that a process that may not write for months keeps no keys
-    /// of deleted objects. Once it may write, the caller adds the keys of all objects. After `stop`, running
+    /// Keys that were added before `may_write` are dropped, so that a process that may not write for months keeps no
+    /// keys of deleted objects. Once it may write, the caller adds the keys of all objects. After `stop`, running
     /// reconciliations finish.
     ///
     /// # Errors

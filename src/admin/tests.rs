@@ -102,11 +102,8 @@ async fn a_replica_whose_certificate_never_had_a_name_of_the_registrations_is_no
     assert_eq!(replica.missing().await, "");
     replica.register("b.svc", false).await;
     assert_eq!(replica.missing().await, "");
-    let expected = format!(
-        "callers refuse the served certificate: {}/tls.crt: has none of the names at which callers reach the server \
-         (b.svc); its names are: localhost\n",
-        directory.path().display()
-    );
+    let expected = "callers refuse the served certificate: has none of the names at which callers reach the server \
+                    (b.svc); its names are: localhost\n";
     assert_eq!(replica.readiness.warnings(), [expected]);
 }
 
@@ -140,4 +137,9 @@ async fn a_replica_whose_certificate_has_expired_is_not_ready() {
     };
     let reported = timeout(WITHIN, reported).await;
     reported.expect("the replica with an expired certificate is ready");
+    let warnings = format!(
+        "callers refuse the served certificate: expired at 2027-01-01T00:00:00Z\n\
+         the files do not replace it: {files}\n"
+    );
+    assert_eq!(replica.readiness.warnings(), [warnings]);
 }

@@ -11,8 +11,8 @@ use crate::leadership::LeaderElection;
 use crate::serving::Servers;
 use crate::signals::Signals;
 
-/// Longest wait for the running reconciliations. An API server that does not answer must not delay the end of the process.
-/// Together with [`RELEASE`], this is the default of `--shutdown-delay`, for which the servers run anyway.
+/// Longest wait for the running reconciliations. An API server that does not answer must not delay the end of the
+/// process. Together with [`RELEASE`], this is the default of `--shutdown-delay`, for which the servers run anyway.
 const CONTROLLERS_END: Duration = Duration::from_secs(4);
 /// Longest wait for the release of the Lease.
 const RELEASE: Duration = Duration::from_secs(1);
@@ -44,8 +44,8 @@ impl RunningApp {
     }
 
     /// Stops the controllers, releases the lease, and stops the servers. Waits until the requests in flight are
-    /// answered. If a controller waits for an API server for longer than [`CONTROLLERS_END`], the lease is not released:
-    /// it expires, after the last write has ended.
+    /// answered. If a controller waits for an API server for longer than [`CONTROLLERS_END`], the lease is not
+    /// released: it expires, after the last write has ended.
     ///
     /// # Errors
     ///
@@ -70,9 +70,6 @@ impl RunningApp {
                 warn!("the Lease was not released in time; it expires");
             }
         } else {
-            warn!(
-                "a controller still waits for an API server; the Lease is not released and expires"
-            );
             self.election.abandon();
         }
         let controllers_failure = self.controllers.failure();

@@ -29,7 +29,7 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "TIME", value_parser = positive_duration, default_value = "10s")]
     request_timeout: Duration,
 
-    /// Open connections. Above this number, the connection that has been idle longest is closed. A quarter is for
+    /// Open connections. Above this number, an idle connection is closed. A quarter is for
     /// connections without a request yet; interpreter and admission share the rest equally. With
     /// webhookServer.interpreterPort, each port has half.
     #[arg(long, value_name = "COUNT", value_parser = positive(), default_value_t = certs::Limits::default().connections)]

@@ -125,8 +125,8 @@ fn every_metric_of_a_limit_or_rule_is_declared() {
     }
 }
 
-/// Without the class of the platform's locations, every LocationBinding becomes unavailable, and admission refuses every
-/// Workload.
+/// Without the class of the platform's locations, every LocationBinding becomes unavailable, and admission refuses
+/// every Workload.
 #[test]
 fn the_locations_of_the_platform_are_supported() {
     let configuration = object(

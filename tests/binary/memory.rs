@@ -102,8 +102,8 @@ async fn idle_clients_of_one_address_do_not_make_a_call_fail() {
     assert_eq!(server.healthz().await.unwrap(), 200);
 }
 
-/// Karmada's client retries only after a 429, so it must be able to read the 429 although it has not sent its whole body
-/// yet. The server discards up to 8 MiB for up to 3 s.
+/// Karmada's client retries only after a 429, so it must be able to read the 429 although it has not sent its whole
+/// body yet. The server discards up to 8 MiB for up to 3 s.
 #[tokio::test]
 async fn a_client_that_sends_its_body_before_it_reads_gets_the_429() {
     const BODY: usize = 2 << 20;

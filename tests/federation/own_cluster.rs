@@ -1,13 +1,12 @@
 //! Tests of features that depend on the cluster in which the process runs: leader election, and access to metrics.
 
 use std::fs;
-use std::net::TcpListener;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use harness::process::{ChildProcess, Program};
 use harness::rights::{PlaneUser, allow_leader_election};
-use harness::{Federation, wait};
+use harness::{Federation, ports, wait};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ServiceAccount;
@@ -122,7 +121,7 @@ pub(crate) async fn one_candidate_leads_at_a_time(federation: &Federation) -> an
 
 pub(crate) async fn metrics_require_permission(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "metrics").await?;
-    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let port = ports::reserve()?;
     let config = federation.directory().join(format!("{}.yaml", space.name));
     let metrics = json!({"bindAddress": format!("127.0.0.1:{port}"), "secureServing": true});
     let file = json!({

@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use harness::process::{ChildProcess, Program};
 use harness::prometheus::{Monitor, Prometheus, PrometheusPrograms, groups, write_rules};
 use harness::rights::{PlaneUser, allow_leader_election};
-use harness::{Federation, checkout, wait};
+use harness::{Federation, checkout, ports, wait};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::Api;
 use serde_json::{Value, json};
@@ -32,8 +31,8 @@ const ONLY_IN_TROUBLE: [&str; 2] = [
 const OBJECTS_OF_STANDBYS: &str = "query?query=sum(compute_federation_cached_objects%20unless%20\
     on(namespace,job,instance)%20compute_federation_leader==1)";
 
-/// Prometheus reads the metrics as the ServiceMonitor says, with the token of a user who has the shipped role. All rules
-/// are evaluated, and no alert is active. The management process has two replicas.
+/// Prometheus reads the metrics as the ServiceMonitor says, with the token of a user who has the shipped role. All
+/// rules are evaluated, and no alert is active. The management process has two replicas.
 pub(crate) async fn a_healthy_federation_raises_no_alert() -> anyhow::Result<()> {
     let federation = fixture::start("scrape").await?;
     let result = is_scraped(&federation).await;
@@ -64,7 +63,7 @@ async fn is_scraped(federation: &Federation) -> anyhow::Result<()> {
     create::<ClusterRoleBinding>(&Api::all(federation.project().client()), binding).await?;
 
     let programs = PrometheusPrograms::find_or_build(|progress| eprintln!("{progress}"))?;
-    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let port = ports::reserve()?;
     let config = config(federation, &directory, standby.metrics).await?;
     let name = "prometheus";
     let prometheus =
@@ -102,7 +101,7 @@ impl Standby {
         directory: &Path,
         election: &[&str],
     ) -> anyhow::Result<Self> {
-        let metrics = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let metrics = ports::reserve()?;
         let mut config: Value =
             serde_json::from_str(&fs::read_to_string(config_file(federation))?)?;
         config["metricsServer"] =

@@ -1,6 +1,7 @@
 //! Clients on the host of servers in Pods.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use base64::Engine;
@@ -23,6 +24,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -49,6 +51,9 @@ pub(crate) async fn certificate(
 ) -> anyhow::Result<Vec<u8>> {
     leaf(&connect(address, name, config(authority.as_bytes())?).await?)
 }
+
+/// Time limit for a connection.
+const CONNECT: Duration = Duration::from_secs(5);
 
 /// The CAs that a caller trusts: always those of a webhook registration.
 #[derive(Clone)]
@@ -133,7 +138,8 @@ async fn connect(
     name: &str,
     config: Arc<ClientConfig>,
 ) -> anyhow::Result<TlsStream<TcpStream>> {
-    let tcp = TcpStream::connect(address).await?;
+    // The packets of a connection that begins before kube-proxy knows the Service never reach a Pod.
+    let tcp = timeout(CONNECT, TcpStream::connect(address)).await??;
     let name = ServerName::try_from(name.to_owned())?;
     Ok(TlsConnector::from(config).connect(name, tcp).await?)
 }

@@ -1,14 +1,13 @@
 //! A real Prometheus finds the Pod of compute-federation on a node, and scrapes it as the ServiceMonitor says.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use harness::objects::apply;
 use harness::prometheus::{Monitor, Prometheus, PrometheusPrograms, write_rules};
-use harness::{Node, manifests};
+use harness::{Node, manifests, ports};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::Api;
@@ -98,7 +97,7 @@ async fn is_scraped(node: &Node) -> anyhow::Result<()> {
         "scrape_configs": scrapes,
     });
     let programs = PrometheusPrograms::find_or_build(|progress| eprintln!("{progress}"))?;
-    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let port = ports::reserve()?;
     let prometheus =
         Prometheus::start(&programs, node.directory(), "prometheus", port, &config).await?;
     prometheus.until_scraped(3, WITHIN, is_as_expected).await?;

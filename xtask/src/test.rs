@@ -38,8 +38,8 @@ enum Scope {
     Federation,
     /// Tests of Pods on real nodes. They need root and cgroups; elsewhere they are skipped.
     Nodes,
-    /// Tests that take many minutes, on a real federation and on nodes: a thousand rotations of certificates, a burst of
-    /// a thousand objects, a kill after each write, cuts and pauses of minutes.
+    /// Tests that take many minutes, on a real federation and on nodes: a thousand rotations of certificates, a burst
+    /// of a thousand objects, a kill after each write, cuts and pauses of minutes.
     Soak,
     /// Mutations of the source that break an invariant. The test of the invariant must fail. The filter is the number
     /// of an invariant, such as I-8. Takes about an hour for all.

@@ -43,6 +43,9 @@ impl DeploymentController {
         let instances = Collection::new(&cell.client, &namespace, None);
         let mut errors = FirstError::default();
         for metadata in cell.instances.metadata(&namespace) {
+            if errors.must_wait() {
+                break;
+            }
             if controller_uid_of(&metadata) == Some(uid.as_str())
                 && metadata.deletion_timestamp.is_none()
             {

@@ -20,7 +20,7 @@ pub(super) use rollout::RolloutStep;
 use rollout::steps;
 use status::status;
 
-/// The actions to take, in the order of the fields.
+/// The actions to take.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Plan {
     pub(super) add_finalizer: bool,

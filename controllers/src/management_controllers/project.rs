@@ -117,10 +117,12 @@ impl Drop for Registered {
     fn drop(&mut self) {
         let (name, view) = (&self.view.name, self.view.as_ref());
         // Another project of the same name may be served meanwhile. Its keys must not be forgotten.
-        let forget = || self.queues.forget(name);
-        if self.projects.unregister(name, &self.caches, forget) {
+        let forget = || {
+            self.queues.forget(name);
             self.stale_cells.forget_project(name);
             self.held_by_hub.forget_project(name);
+        };
+        if self.projects.unregister(name, &self.caches, forget) {
             self.queues
                 .wake_on_project(ProjectSource::Unserved, NO_OBJECT, view);
         }

@@ -35,7 +35,7 @@ pub(super) struct Observed<'a> {
     pub(super) hub_namespace: &'a HubNamespace,
     /// The Instance on the hub.
     pub(super) instance: Option<&'a Arc<Instance>>,
-    /// The WorkloadDeployment of the project that the Instance on the hub refers to.
+    /// The project's WorkloadDeployment that the Instance on the hub names.
     pub(super) deployment: Option<&'a Arc<WorkloadDeployment>>,
     /// The Instance of the same name in the project.
     pub(super) projection: Option<&'a Arc<Instance>>,
@@ -52,7 +52,7 @@ pub(super) struct Plan {
     pub(super) delete: bool,
 }
 
-/// The desired projection. Its spec equals the spec of the Instance on the hub.
+/// The labels and annotations of the desired projection. The spec is copied from the Instance on the hub.
 #[derive(Debug, PartialEq)]
 pub(super) struct Desired {
     pub(super) labels: StringMap,
@@ -118,7 +118,7 @@ pub(super) fn status(
 }
 
 /// Returns whether an Instance of the project is a projection from this hub namespace. Projections of the Go manager do
-/// not record the hub namespace. For them, both of their labels must match.
+/// not record the hub namespace. Their labels of the project and of its namespace must match.
 fn is_projection(projection: &Instance, observed: &Observed<'_>) -> bool {
     match recorded_hub_namespace(projection.meta()) {
         Some(from) => {

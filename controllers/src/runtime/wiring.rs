@@ -11,9 +11,10 @@ use kube::{Client, Resource};
 use multicluster::cache::{Change, ListLimiter, Reflector, SyncState};
 use multicluster::clock::Clock;
 use multicluster::queue::{Key, Limits, ReconcileContext, Workers};
-use multicluster::{Cache, Outcome, Tasks};
+use multicluster::{Cache, Metrics, Outcome, Tasks};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -22,6 +23,8 @@ use crate::runtime::error::ReconcileError;
 /// How long to wait before a key is tried again while it is unknown whether its project exists. The registry of
 /// projects logs the reason.
 const NOT_KNOWN: Duration = Duration::from_secs(10);
+/// How often the log names the caches for which the controllers of the leader wait.
+const STALE_LOGGED: Duration = Duration::from_mins(1);
 
 /// Brings the objects of one key to their desired state.
 pub(crate) trait Controller: Send + Sync + 'static {
@@ -136,13 +139,37 @@ async fn until_known(
     known.send_replace(true);
 }
 
+/// Waits until all these caches are current. Meanwhile the leader writes nothing: a metric shows it, and the log names
+/// the caches.
+async fn until_current(caches: &[(&'static str, watch::Receiver<SyncState>)], metrics: &Metrics) {
+    loop {
+        let mut stale = caches
+            .iter()
+            .filter(|(_, state)| !state.borrow().is_current());
+        let Some((what, first)) = stale.next() else {
+            metrics.set_controllers_waiting(false);
+            return;
+        };
+        metrics.set_controllers_waiting(true);
+        let current = wait_for(first.clone(), SyncState::is_current);
+        if timeout(STALE_LOGGED, current).await.is_err() {
+            let others: Vec<_> = stale.map(|(what, _)| *what).collect();
+            warn!(
+                what,
+                ?others,
+                "nothing is written, because this kind cannot be listed or watched at present"
+            );
+        }
+    }
+}
+
 /// Starts the watches and the controllers of one plane.
 pub(crate) struct Wiring<'a> {
     tasks: &'a Tasks,
     clock: Clock,
     synced: Synced,
-    /// The states of the caches of all required kinds.
-    required: Vec<watch::Receiver<SyncState>>,
+    /// The states of the caches of all required kinds, with their names in logs.
+    required: Vec<(&'static str, watch::Receiver<SyncState>)>,
     lists: ListLimiter,
 }
 
@@ -165,7 +192,7 @@ impl<'a> Wiring<'a> {
     {
         let cache: Cache<K> = reflector.cache();
         self.synced.0.push((what.to_owned(), cache.synced()));
-        self.required.push(cache.sync_state());
+        self.required.push((what, cache.sync_state()));
         let lists = self.lists.for_another_cache();
         self.spawn(what, reflector.run(client, lists));
     }
@@ -226,25 +253,24 @@ impl<'a> Wiring<'a> {
         });
     }
 
-    /// Returns a token that is cancelled once all caches are filled, the process may write, and the caches of the required
-    /// kinds are current. A process can wait for the lease for long, and what its caches say may then be old. Then calls
-    /// `wake_all`, which adds the keys of all objects, because the queues have dropped all earlier keys.
+    /// Returns a token that is cancelled once all caches are filled, the process may write, and the caches of the
+    /// required kinds are current. A process can wait for the lease for long, and what its caches say may then be old.
+    /// Then calls `wake_all`, which adds the keys of all objects, because the queues have dropped all earlier keys.
     pub(crate) fn ready_to_write(
         &self,
         may_write: CancellationToken,
+        metrics: &Metrics,
         wake_all: impl FnOnce() + Send + 'static,
     ) -> CancellationToken {
         let ready = CancellationToken::new();
         let (synced, stop) = (self.synced.clone(), self.tasks.stop());
-        let required = self.required.clone();
+        let (required, metrics) = (self.required.clone(), metrics.clone());
         self.tasks.spawn("start of the controllers", {
             let ready = ready.clone();
             async move {
                 let current = async {
                     tokio::join!(synced.all(), may_write.cancelled());
-                    for state in required {
-                        wait_for(state, SyncState::is_current).await;
-                    }
+                    until_current(&required, &metrics).await;
                 };
                 if stop.run_until_cancelled(current).await.is_some() {
                     ready.cancel();
@@ -309,7 +335,7 @@ mod tests {
             let (_plane, watched) = watch::channel(sync_state.clone());
             let (known, is_known) = watch::channel(false);
             let waiting = until_known("Clusters", "nothing", watched, known);
-            let none_left = tokio::time::timeout(Duration::from_millis(20), waiting);
+            let none_left = timeout(Duration::from_millis(20), waiting);
             assert_eq!(none_left.await.is_ok(), is_enough, "{sync_state:?}");
             assert_eq!(*is_known.borrow(), is_enough, "{sync_state:?}");
         }

@@ -19,9 +19,9 @@ pub enum SyncState {
     /// The first list is not complete yet.
     #[default]
     Listing,
-    /// Everything has been listed, and the watch has not failed since.
+    /// Everything has been listed, and the watch works.
     Current,
-    /// The list or the watch has failed, and no list has succeeded since. The objects may be out of date.
+    /// The list or the watch has failed, and neither has succeeded since. The objects may be out of date.
     Failing {
         /// The message of the API server, or the reason why the request failed. It may be shown to users.
         problem: String,
@@ -102,8 +102,8 @@ fn problem<K: Resource<DynamicType = ()>>(error: &watcher::Error) -> String {
     }
 }
 
-/// Returns whether the API server could not be reached or could not answer. In this case any other request would fail
-/// too.
+/// Returns whether the API server could not be reached or could not answer. In this case other requests would probably
+/// fail too.
 fn is_outage(error: &watcher::Error) -> bool {
     match (answer(error), error) {
         (Some(status), _) => status.code >= 500,
@@ -150,7 +150,8 @@ fn chain(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// Returns the Retry-After of the API server's answer, if it has one. The transport copies it into the details.
+/// Returns the Retry-After of the API server's answer, or zero if it has none. The transport copies it into the
+/// details.
 fn retry_after(error: &watcher::Error) -> Duration {
     let details = answer(error).and_then(|status| status.details.as_ref());
     let seconds = details.map_or(0, |details| details.retry_after_seconds);
@@ -162,7 +163,7 @@ fn retry_after(error: &watcher::Error) -> Duration {
 pub(super) struct RetryWait {
     /// The Retry-After of the API server. Nothing shortens this part of the wait.
     pub(super) least: Duration,
-    /// The whole wait. It is shorter if a caller waits for the cache.
+    /// The whole wait, if no caller waits for the cache and the API server does not recover.
     pub(super) whole: Duration,
 }
 
@@ -171,7 +172,7 @@ pub(super) struct RetryWait {
 pub(super) struct Retry {
     backoff: watcher::DefaultBackoff,
     current_since: Option<Instant>,
-    /// Whether lists have failed because the API server was unreachable.
+    /// Whether lists have failed because the API server was unreachable or answered with a 5xx.
     outage: bool,
     /// Whether the history was lost since the cache was last current for [`LONGEST`].
     lost: bool,
@@ -185,8 +186,8 @@ impl Retry {
     }
 
     /// Records that the history of the API server was lost. Returns whether a list may follow at once. If the history
-    /// is lost again and again, lists wait like after failures: two API servers of different histories may answer in
-    /// turn.
+    /// is lost again and again, lists wait as after a failure. This happens if two API servers with different histories
+    /// answer in turn.
     pub(super) fn lost(&mut self) -> bool {
         let has_held = self.has_held();
         let was_lost = mem::replace(&mut self.lost, true);
@@ -200,15 +201,15 @@ impl Retry {
     }
 
     /// Returns the wait after this failure. If a watch fails soon after a list, the failure counts as if the list had
-    /// failed too. Otherwise a watch that is always refused would be retried every second. The wait is the longest one
-    /// if the API server does not serve the kind or forbids it, as in a suspended project.
+    /// failed too. Otherwise a watch that is always refused would be retried every second. The wait is at least
+    /// [`LONGEST`] if the API server does not serve the kind or forbids it, as in a suspended project.
     pub(super) fn after(&mut self, error: &watcher::Error) -> RetryWait {
         if self.has_held() {
             self.backoff.reset();
             self.lost = false;
         }
         let since = self.current_since.take();
-        // If lists succeed and only watches fail, a successful list does not reset the backoff.
+        // The first failure after a success is no outage: the API server has just answered.
         self.outage |= since.is_none() && is_outage(error);
         let patient = is_forbidden(error) || is_not_served(error);
         let backoff = self

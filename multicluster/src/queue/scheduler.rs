@@ -21,8 +21,8 @@ use super::timers::Timers;
 use super::write_budget::WriteBudget;
 
 /// Time after which a running reconciliation counts as stalled. At most [`Limits::stalled`] stalled reconciliations are
-/// left out of [`Limits::concurrency`], and none counts towards [`Limits::probing`]. Most reconciliations end within some milliseconds. One that takes longer than a
-/// second waits for an API server.
+/// left out of [`Limits::concurrency`], and none counts towards [`Limits::probing`]. Most reconciliations end within
+/// some milliseconds. One that takes longer than a second waits for an API server.
 const STALLED: Duration = Duration::from_secs(1);
 
 /// Added to the ticket of a tenant whose API server has failed more than once in a row. So the first probe of an outage

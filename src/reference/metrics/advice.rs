@@ -181,7 +181,7 @@ pub(super) const ADVICE: &[Advice] = &[
     advice(
         "compute_federation_queue_depth",
         CONTROLLER,
-        "On the leader, above 0 for minutes while `queue_groups_in_trouble` is 0: keys wait for a worker. A standby collects keys and reconciles none.",
+        "On the leader, above 0 for minutes while `queue_groups_in_trouble` is 0: keys wait for a worker. A standby keeps no keys.",
     ),
     advice(
         "compute_federation_queue_groups_in_trouble",
@@ -209,6 +209,11 @@ pub(super) const ADVICE: &[Advice] = &[
         "compute_federation_leader",
         &[],
         "1 on more than one replica. Or 0 on all replicas for longer than the duration of the lease, 15 s.",
+    ),
+    advice(
+        "compute_federation_controllers_waiting",
+        &[],
+        "1 for some minutes: the leader writes nothing, because it cannot list or watch a kind of the hub or of the cell. The log names the kind.",
     ),
     advice(
         "compute_federation_cached_objects",

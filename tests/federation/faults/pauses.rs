@@ -27,8 +27,8 @@ pub(crate) async fn long_pauses(federation: &Federation) -> anyhow::Result<()> {
     fixture.end(result).await
 }
 
-/// While the hub does not answer, changes in a cell still reach the status in this cell, and the process in the cell ends
-/// before its requests to the hub time out. When the hub answers again, the changes reach the hub.
+/// While the hub does not answer, changes in a cell still reach the status in this cell, and the process in the cell
+/// ends before its requests to the hub time out. When the hub answers again, the changes reach the hub.
 pub(crate) async fn a_cell_beside_a_hub_that_hangs(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "beside").await?;
     space.create_workload("web", &[("us", &["DFW"], 1)]).await?;

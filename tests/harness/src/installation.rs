@@ -1,5 +1,5 @@
-//! compute-federation as Pods: a management cluster and cells with real nodes, and on the host Milo with one project, and
-//! a hub. An operator installs compute-federation with the commands and the files of the documentation.
+//! compute-federation as Pods: a management cluster and cells with real nodes, and on the host Milo with one project,
+//! and a hub. An operator installs compute-federation with the commands and the files of the documentation.
 
 mod documentation;
 mod exposed;
@@ -36,11 +36,11 @@ use exposed::ExposedServers;
 
 /// The namespace of compute-federation in all clusters.
 pub const NAMESPACE: &str = "compute-system";
-/// The project.
+/// Name of the project.
 pub const PROJECT: &str = "project";
-/// The network of the project's Workloads, in the namespace `default`.
+/// Name of the network of the project's Workloads, in the namespace `default`.
 pub const NETWORK: &str = "default";
-/// The Service of the webhook server.
+/// Name of the Service of the webhook server.
 const SERVICE: &str = "compute-webhook";
 
 /// What to install.
@@ -138,7 +138,8 @@ async fn service_address(cluster: &Node) -> anyhow::Result<String> {
 }
 
 impl Installation {
-    /// Starts all clusters and installs compute-federation. Returns when the project's API server calls admission.
+    /// Starts all clusters and installs compute-federation. Returns when the project's API server calls admission, and
+    /// the registration of the interpreter has a `caBundle`.
     ///
     /// # Errors
     ///
@@ -207,7 +208,7 @@ impl Installation {
         (self.booted_after, self.ready_after)
     }
 
-    /// Returns the directory of the operator's files.
+    /// Returns the directory of the installation.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -280,7 +281,7 @@ impl Installation {
         Ok(format!("ns-{}", uid.context("the namespace has no UID")?))
     }
 
-    /// Waits until a part ends unexpectedly. Returns an error with the end of its log.
+    /// Waits until a node, the hub or Milo ends unexpectedly. Returns an error with the end of its log.
     pub async fn death(&self) -> anyhow::Error {
         let nodes = self.cells.iter().chain([&self.management]);
         let nodes = nodes.map(|node| node.death().boxed());
@@ -292,8 +293,7 @@ impl Installation {
     /// Checks that no API server has refused a request of compute-federation with 403.
     ///
     /// # Errors
-    ///
-    /// When one has. The error contains the requests.
+    /// When an API server has refused one. The error contains the requests.
     pub async fn check_rights(&self) -> anyhow::Result<()> {
         let project = self.milo.project(PROJECT)?;
         let mut logs = vec![
@@ -320,7 +320,7 @@ impl Installation {
         Ok(())
     }
 
-    /// Ends all parts and waits until nothing of them is left. Logs and the files of the operator stay on disk.
+    /// Ends all parts and waits until their processes have ended. Logs and the files of the operator stay on disk.
     pub async fn stop(self) {
         drop((self.registrations, self.exposed));
         join_all(self.providers.into_iter().map(ChildProcess::kill)).await;

@@ -1,5 +1,5 @@
-//! Constant calls of admission and of the interpreter, by API servers, by Karmada, and by callers with a new connection
-//! for each call. The callers of the test repeat no failed call.
+//! Constant calls to admission and to the interpreter, by an API server, by Karmada, and by callers with a new
+//! connection for each call. The callers of the test repeat no failed call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -63,7 +63,7 @@ const KINDS: [CallKind; 4] = [
 #[derive(Clone, Debug)]
 pub(super) struct FailedCall {
     pub(super) kind: CallKind,
-    /// The begin of the call. For calls of Karmada, the time at which its log had the failure.
+    /// The begin of the call. For a line of Karmada's log, the time at which the test read it.
     pub(super) at: Instant,
     pub(super) error: String,
 }
@@ -176,7 +176,7 @@ impl Load {
     }
 
     /// Changes an object on the hub again and again. Karmada asks the interpreter for the replicas after each change.
-    /// It repeats a failed call, so only its log tells about the failure.
+    /// Karmada repeats a failed call, so only its log shows the failure.
     async fn ask_by_karmada(&mut self, installation: &Installation) -> anyhow::Result<()> {
         let hub = installation.hub();
         let (client, log) = (
@@ -267,7 +267,7 @@ impl Load {
 
     /// Waits until this many certificates have been renewed since the start.
     pub(super) async fn until_renewals(&self, count: usize) -> anyhow::Result<()> {
-        // Each of the two Pods renews its certificate every 20 s.
+        // The CSI driver renews the certificate of each Pod every 20 s.
         let limit = WITHIN + Duration::from_secs(20) * u32::try_from(count)?;
         wait::eventually("renewed certificates", limit, || async {
             let renewals = self.counts().renewals;
@@ -285,7 +285,9 @@ pub(super) async fn expect_authority(
 ) -> anyhow::Result<()> {
     let address = format!("{}:443", installation.webhook_address().await?);
     let served = client::certificate(&address, SERVER, authority).await;
-    served.map(drop).context("a certificate of another CA")
+    served
+        .map(drop)
+        .context("no certificate of the expected CA")
 }
 
 fn lock(record: &Mutex<CallRecord>) -> MutexGuard<'_, CallRecord> {
@@ -344,7 +346,13 @@ async fn asked(hub: &Client, replicas: i32) -> anyhow::Result<()> {
     let bindings = objects::bindings(hub, namespace);
     let name = format!("{INTERPRETED}-workloaddeployment");
     let knows = |binding: &DynamicObject| binding.data["spec"]["replicas"] == replicas;
-    wait::until(&bindings, &name, "of the new replicas", WITHIN, knows)
-        .await
-        .map(drop)
+    wait::until(
+        &bindings,
+        &name,
+        "updated with the new replicas",
+        WITHIN,
+        knows,
+    )
+    .await
+    .map(drop)
 }

@@ -76,14 +76,14 @@ impl Requester {
     pub(super) fn review_bytes(&self, networks: &[&str]) -> usize {
         /// Size of the other parts of a review, in bytes.
         const OTHER: usize = 512;
-        /// Largest size of a byte of a text in JSON, in bytes.
+        /// Most bytes that one byte of a text needs in JSON, as in `\u0001`.
         const ESCAPED: usize = 6;
         let longest = networks.iter().map(|network| network.len()).max();
         self.answered_bytes() + ESCAPED * longest.unwrap_or_default() + OTHER
     }
 
-    /// Returns the size of the requester in the answer of an API server, in bytes, rounded up. An API server is written
-    /// in Go, which escapes more characters than serde.
+    /// Returns an upper bound of the size of the requester in the answer of an API server, in bytes. An API server is
+    /// written in Go, which escapes more characters than serde.
     fn answered_bytes(&self) -> usize {
         /// Additional bytes of an escape such as `\u003c`.
         const ESCAPE: usize = 5;
@@ -98,13 +98,13 @@ impl AccessReview {
     /// Returns the size of the largest answer that is read, in bytes. An API server repeats the review, and adds
     /// `metadata.managedFields` with the names of all claims, and the decision.
     pub fn answer_max(&self) -> usize {
-        /// Size of the decision, in bytes, rounded up.
+        /// Upper bound of the size of the decision, in bytes.
         const DECISION: usize = 64 << 10;
         2 * self.requester.review_bytes(&[&self.network]) + DECISION
     }
 
-    /// Returns the review as JSON: a `SubjectAccessReview` of `authorization.k8s.io/v1`. Make it when it is sent,
-    /// because it contains a copy of the requester.
+    /// Returns the review as JSON: a `SubjectAccessReview` of `authorization.k8s.io/v1`. Call this just before the
+    /// review is sent, because the JSON contains a copy of the requester.
     pub fn body(&self) -> Vec<u8> {
         let attributes = ResourceAttributes {
             group: "networking.datumapis.com",

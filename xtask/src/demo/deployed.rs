@@ -142,7 +142,8 @@ async fn show(args: &Args, peers: &Peers, installation: &Installation) -> anyhow
     scene.play(args).await
 }
 
-/// Returns a function that finds the log of a process. The processes of compute-federation are Pods here.
+/// Returns a function that finds the log of a process. The processes of compute-federation are Pods here. Of the cells,
+/// only the first one is used.
 fn logs(installation: &Installation) -> Box<dyn Fn(&str) -> PathBuf + Send + Sync> {
     let management = installation.management().directory().to_owned();
     let cell = installation.cells().first().map(Node::directory);
@@ -156,7 +157,7 @@ fn logs(installation: &Installation) -> Box<dyn Fn(&str) -> PathBuf + Send + Syn
     })
 }
 
-/// Returns the newest log of our Pods on a node.
+/// Returns the log of the first container of our newest Pod on a node.
 fn log_of_pod(node: &Path) -> PathBuf {
     let pods = node.join("var-log/pods");
     let folders = fs::read_dir(&pods).into_iter().flatten().flatten();

@@ -22,13 +22,14 @@ use crate::objects::{apply, apply_crds};
 use crate::rights::PlaneUser;
 use crate::{CellConfig, Hub, Node, checkout, provider, wait};
 
-/// Time limit until the project calls admission.
+/// Time limit until the project's API server calls admission, and until the interpreter's registration has a
+/// `caBundle`.
 const WITHIN: Duration = Duration::from_mins(1);
 /// The cell of the documentation.
 const CELL: &str = "dfw1";
 /// The issuer of certificates in the documentation.
 const ISSUER: &str = "datum-control-plane";
-/// CRDs of other operators that the documentation requires in the management cluster.
+/// CRDs of other Kubernetes operators that the documentation requires in the management cluster.
 const CRDS: [&str; 3] = [
     "grafana.integreatly.org_grafanadashboards",
     "operator.victoriametrics.com_vmrules",
@@ -39,7 +40,7 @@ pub(super) const RIGHTS: &str = "3. Give the rights on the hub";
 pub(super) const SERVICE_FOR_OTHERS: &str = "4. Deploy the management process";
 pub(super) const INTERPRETER: &str = "6. Register the interpreter";
 const USER_ON_HUB: &str = "The user on the hub";
-/// Paths of Milo's front. The process replaces the second one.
+/// Paths of Milo's front. compute-federation replaces the second one by the path of each project.
 const ROOT: &str = "";
 const PROJECTS: &str = "/projects/none/control-plane";
 
@@ -83,9 +84,14 @@ impl Installation {
         }
         let (_, customer) = self.customer().await?;
         let called = || refuses(&customer);
-        wait::eventually("the project calls admission", WITHIN, called).await?;
+        wait::eventually("the project's API server calls admission", WITHIN, called).await?;
         let trusts = || self.hub_trusts_the_interpreter();
-        wait::eventually("the hub trusts the interpreter", WITHIN, trusts).await
+        wait::eventually(
+            "the interpreter's registration has a caBundle",
+            WITHIN,
+            trusts,
+        )
+        .await
     }
 
     async fn hub_trusts_the_interpreter(&self) -> anyhow::Result<()> {
@@ -102,7 +108,7 @@ impl Installation {
         Ok(())
     }
 
-    /// Installs the process of a cell, as soon as Karmada serves the cell.
+    /// Installs the process of a cell, as soon as Karmada can place our kinds in the cell.
     async fn deploy_cell(&self, cell: &CellConfig) -> anyhow::Result<String> {
         self.hub.until_joined(&cell.name).await?;
         let check = self.install_step("1. Install the CRDs", 1)?;
@@ -243,7 +249,7 @@ fn folder(cell: &str) -> String {
     format!("cell-{cell}")
 }
 
-/// Returns the commands of the documentation for another cell.
+/// Returns the commands of the documentation for this cell.
 fn of_cell(commands: &str, cell: &CellConfig) -> String {
     let folder = folder(&cell.name);
     let commands = commands
@@ -258,7 +264,7 @@ fn of_cell(commands: &str, cell: &CellConfig) -> String {
     format!("cell() {{ kubectl --kubeconfig={folder}.kubeconfig \"$@\"; }}\n{commands}")
 }
 
-/// Checks that only admission refuses a Workload: its city does not exist.
+/// Checks that admission refuses a Workload because its city does not exist.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! Copies the webhook registrations of the root to the API server of a project. Real Milo is one process: a webhook that
-//! is registered at the root is called about the objects of all projects.
+//! Copies the webhook registrations of the root to the API server of a project. Real Milo is one process: a webhook
+//! that is registered at the root is called about the objects of all projects.
 
 use std::time::Duration;
 
