@@ -52,7 +52,7 @@ enum Test {
     Deployed(for<'i> fn(&'i Installation) -> BoxFuture<'i, anyhow::Result<()>>),
 }
 
-/// What tests share.
+/// The node and the installation that tests share.
 #[derive(Default)]
 struct Shared {
     node: OnceCell<anyhow::Result<Node>>,

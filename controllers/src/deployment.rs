@@ -10,7 +10,7 @@ mod view;
 use std::sync::Arc;
 
 use api::instance::InstanceControllerSpec;
-use api::{Instance, InstanceSpec, WorkloadDeployment, finalizers, labels};
+use api::{Instance, InstanceSpec, WorkloadDeployment, finalizers};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use kube::core::{PartialObjectMeta, PartialObjectMetaExt};
@@ -18,7 +18,7 @@ use multicluster::Outcome;
 use serde_json::{Value, json};
 
 use crate::cell::CellCaches;
-use crate::objects::{StringMap, controller_reference, describe, is_terminating};
+use crate::objects::{StringMap, controller_reference, is_terminating};
 use crate::runtime::error::FirstError;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
@@ -158,19 +158,7 @@ impl DeploymentController {
             });
         }
         if plan.remove_finalizer {
-            let uid = deployment.uid().unwrap_or_default();
-            if instances
-                .has_child(labels::WORKLOAD_DEPLOYMENT_UID, &uid)
-                .await?
-            {
-                return Err(ReconcileError::NotYet {
-                    object: describe(deployment),
-                    missing: "its Instances to be gone".to_owned(),
-                });
-            }
-            self.writer
-                .remove_finalizer(context, &deployments, deployment, finalizer)
-                .await?;
+            self.release(context, &deployments, deployment).await?;
         }
         Ok(())
     }

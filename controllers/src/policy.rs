@@ -84,15 +84,14 @@ impl Controller for PolicyController {
                 let applied = self.apply(context, hub_namespace, desired).await;
                 if let Some(refusal) = applied.as_ref().err().and_then(ReconcileError::hub_refusal)
                 {
-                    let (city, all) = (&desired.city, &self.hub.policy_refusals);
-                    all.add(hub_namespace, city.clone(), refusal.clone());
-                    refusals.insert(city.clone(), refusal);
+                    refusals.insert(desired.city.clone(), refusal);
                 }
                 errors.note(applied);
             }
-            // If the hub has not answered for all cities, the former refusals stay.
-            if !errors.must_wait() {
-                self.hub.policy_refusals.set(hub_namespace, refusals);
+            // If the hub has not answered for all cities, the former refusals of the others stay.
+            match errors.must_wait() {
+                true => self.hub.policy_refusals.extend(hub_namespace, refusals),
+                false => self.hub.policy_refusals.set(hub_namespace, refusals),
             }
         }
         let mut holds = plan.holds;

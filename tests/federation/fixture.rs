@@ -9,7 +9,7 @@ use anyhow::Context;
 use api::condition;
 use api::{Instance, Workload, WorkloadDeployment, labels};
 use harness::peers::Peers;
-use harness::{CellConfig, Config, Federation, networking, wait};
+use harness::{CellConfig, Config, Federation, networking, wait, workloads};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{
@@ -158,21 +158,7 @@ impl<'f> Space<'f> {
         name: &str,
         instances: i32,
     ) -> anyhow::Result<Workload> {
-        let settled = |workload: &Workload| {
-            let status = workload.status.clone().unwrap_or_default();
-            let counters = [
-                status.replicas,
-                status.desired_replicas,
-                status.ready_replicas,
-                status.current_replicas,
-            ];
-            let available = condition::find(&status.conditions, "Available");
-            counters == [instances; 4]
-                && available.is_some_and(|available| {
-                    available.is_true()
-                        && available.observed_generation == workload.metadata.generation
-                })
-        };
+        let settled = |workload: &Workload| workloads::is_settled(workload, instances);
         wait::until(&self.in_project(), name, "settled", WITHIN, settled).await
     }
 
@@ -327,15 +313,7 @@ pub(crate) fn policy(kind: &str, placement: &Value) -> Value {
 }
 
 pub(crate) fn template() -> Value {
-    json!({
-        "spec": {
-            "networkInterfaces": [{"network": {"name": NETWORK}}],
-            "runtime": {
-                "resources": {"instanceType": "datumcloud/d1-standard-2"},
-                "sandbox": {"containers": [{"name": "app", "image": "app:1"}]},
-            },
-        },
-    })
+    workloads::template(NETWORK)
 }
 
 /// Returns a Workload with these placements: name, city codes and replicas.

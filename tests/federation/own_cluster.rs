@@ -4,15 +4,14 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use harness::objects::token;
 use harness::process::{ChildProcess, Program};
 use harness::rights::{PlaneUser, allow_leader_election};
 use harness::{Federation, ports, wait};
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::api::PostParams;
-use kube::{Api, Client, Config, ResourceExt};
+use kube::{Api, Client, Config};
 use multicluster::connect;
 use multicluster::lease::{LeaderElector, Leadership};
 use serde_json::json;
@@ -144,8 +143,9 @@ pub(crate) async fn metrics_require_permission(federation: &Federation) -> anyho
         remove: None,
     })
     .await?;
-    let scraper = token(&space, "scraper").await?;
-    let stranger = token(&space, "stranger").await?;
+    let client = federation.project().client();
+    let scraper = token(&client, &space.name, "scraper").await?;
+    let stranger = token(&client, &space.name, "stranger").await?;
     let project = federation.project().client();
     let name = format!("{}-reader", space.name);
     let binding = json!({
@@ -172,23 +172,6 @@ pub(crate) async fn metrics_require_permission(federation: &Federation) -> anyho
     }
     assert_eq!(process.terminate().await, 0);
     Ok(())
-}
-
-/// Returns a token of a new service account.
-pub(crate) async fn token(space: &Space<'_>, name: &str) -> anyhow::Result<String> {
-    let accounts: Api<ServiceAccount> = space.in_project();
-    let account = create(&accounts, json!({"metadata": {"name": name}})).await?;
-    let request = TokenRequest {
-        spec: Some(TokenRequestSpec::default()),
-        ..TokenRequest::default()
-    };
-    let answer = accounts
-        .create_token_request(&account.name_any(), &PostParams::default(), &request)
-        .await?;
-    answer
-        .status
-        .and_then(|status| status.token)
-        .context("the answer has no token")
 }
 
 /// Reads metrics like a scraper that does not verify the certificate.

@@ -6,8 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
+use harness::objects::token;
 use harness::process::{ChildProcess, Program};
-use harness::prometheus::{Monitor, Prometheus, PrometheusPrograms, groups, write_rules};
+use harness::prometheus::{
+    Monitor, Prometheus, PrometheusPrograms, check_target, groups, write_rules,
+};
 use harness::rights::{PlaneUser, allow_leader_election};
 use harness::{Federation, checkout, ports, wait};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
@@ -15,12 +18,9 @@ use kube::Api;
 use serde_json::{Value, json};
 
 use crate::fixture::{self, DFW, ORD, Space, WITHIN, create};
-use crate::own_cluster::token;
 
 /// Namespace of the management process in the labels of its metrics.
 const NAMESPACE: &str = "compute-system";
-/// The scrapes that must fail, and the status of the answer.
-const REFUSED: [(&str, &str); 2] = [("anonymous", "401"), ("stranger", "403")];
 /// The metrics of dashboards and alerts that a healthy federation does not have, because they exist only during the
 /// trouble that they describe.
 const ONLY_IN_TROUBLE: [&str; 2] = [
@@ -53,7 +53,10 @@ async fn is_scraped(federation: &Federation) -> anyhow::Result<()> {
     let standby = Standby::start(federation, &directory, &election).await?;
     federation.register_admission().await?;
     for account in ["scraper", "stranger"] {
-        fs::write(directory.join(account), token(&space, account).await?)?;
+        fs::write(
+            directory.join(account),
+            token(&federation.project().client(), &space.name, account).await?,
+        )?;
     }
     let binding = json!({
         "metadata": {"name": format!("{}-reader", space.name)},
@@ -73,7 +76,9 @@ async fn is_scraped(federation: &Federation) -> anyhow::Result<()> {
         .await?;
     space.until_settled("web", 2).await?;
 
-    prometheus.until_scraped(7, WITHIN, is_as_expected).await?;
+    prometheus
+        .until_scraped(7, WITHIN, |target| check_target(target).map(drop))
+        .await?;
     until_standby_is_filled(&prometheus).await?;
     prometheus.until_silent(WITHIN).await?;
     every_metric_exists(&prometheus).await?;
@@ -182,17 +187,6 @@ async fn config(federation: &Federation, directory: &Path, standby: u16) -> anyh
         "rule_files": [write_rules(directory)?],
         "scrape_configs": scrapes,
     }))
-}
-
-/// Returns an error if the target is not scraped, or not refused as expected.
-fn is_as_expected(target: &Value) -> anyhow::Result<()> {
-    let error = target["lastError"].as_str().context("no lastError")?;
-    let refused = REFUSED.iter().find(|(job, _)| target["scrapePool"] == *job);
-    match refused {
-        Some((_, status)) => ensure!(error.contains(status), "{target}"),
-        None => ensure!(target["health"] == "up", "{target}"),
-    }
-    Ok(())
 }
 
 /// Waits until the caches of the standby are filled. Alerts must not fire because it does not lead.

@@ -81,7 +81,7 @@ const SECRETS: &str = "Read or change the credentials of others.";
 const ESCALATE: &str = "Give rights to itself.";
 const SELF: &str = "Act as another identity.";
 
-/// What the identities may not do. Federation tests try each row.
+/// The requests that API servers must refuse to our identities. Federation tests try each row.
 pub const DENIED: &[Denied] = &[
     denied(
         Management,

@@ -1,4 +1,4 @@
-//! Ends a terminating WorkloadDeployment that cannot be decoded. Metadata are sufficient for this.
+//! Ends a terminating WorkloadDeployment. Metadata are sufficient for this, so it need not be decodable.
 
 use api::{Instance, WorkloadDeployment, finalizers, labels};
 use kube::ResourceExt;
@@ -8,7 +8,7 @@ use super::DeploymentController;
 use crate::objects::{controller_uid_of, describe, has_finalizer, is_terminating};
 use crate::runtime::error::FirstError;
 use crate::runtime::keys::ObjectKey;
-use crate::runtime::write::Collection;
+use crate::runtime::write::{Collection, Object};
 use crate::runtime::{ReconcileContext, ReconcileError};
 
 /// A WorkloadDeployment with only its metadata.
@@ -23,7 +23,7 @@ impl DeploymentController {
         is_terminating(&deployment).then_some(deployment)
     }
 
-    /// Deletes the Instances of a terminating WorkloadDeployment, then removes its finalizer.
+    /// Deletes the Instances of a terminating WorkloadDeployment that cannot be decoded, then removes its finalizer.
     ///
     /// # Errors
     ///
@@ -33,8 +33,7 @@ impl DeploymentController {
         context: &ReconcileContext,
         deployment: &PartialDeployment,
     ) -> Result<(), ReconcileError> {
-        let finalizer = finalizers::WORKLOAD_CONTROLLER;
-        if !has_finalizer(deployment, finalizer) {
+        if !has_finalizer(deployment, finalizers::WORKLOAD_CONTROLLER) {
             return Ok(());
         }
         let cell = &self.cell;
@@ -54,16 +53,34 @@ impl DeploymentController {
             }
         }
         errors.result()?;
-        let uid_label = labels::WORKLOAD_DEPLOYMENT_UID;
-        if instances.has_child(uid_label, &uid).await? {
+        let deployments = Collection::new(&cell.client, &namespace, None);
+        self.release(context, &deployments, deployment).await
+    }
+
+    /// Removes the finalizer of a terminating WorkloadDeployment.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::NotYet`] if the API server has one of its Instances, and the errors of the requests.
+    pub(super) async fn release<K: Object>(
+        &self,
+        context: &ReconcileContext,
+        deployments: &Collection<'_, K>,
+        deployment: &K,
+    ) -> Result<(), ReconcileError> {
+        let namespace = deployment.namespace().unwrap_or_default();
+        let instances = Collection::<Instance>::new(&self.cell.client, &namespace, None);
+        let uid = deployment.uid().unwrap_or_default();
+        let label = labels::WORKLOAD_DEPLOYMENT_UID;
+        if instances.has_child(label, &uid).await? {
             return Err(ReconcileError::NotYet {
                 object: describe(deployment),
                 missing: "its Instances to be gone".to_owned(),
             });
         }
-        let deployments = Collection::new(&cell.client, &namespace, None);
+        let finalizer = finalizers::WORKLOAD_CONTROLLER;
         self.writer
-            .remove_finalizer(context, &deployments, deployment, finalizer)
+            .remove_finalizer(context, deployments, deployment, finalizer)
             .await
     }
 }

@@ -16,12 +16,12 @@ impl PolicyRefusals {
         self.lock().get(namespace)?.get(city).cloned()
     }
 
-    /// Records a refusal.
-    pub(crate) fn add(&self, namespace: &HubNamespace, city: CityCode, refusal: String) {
-        let mut all = self.lock();
-        all.entry(namespace.clone())
-            .or_default()
-            .insert(city, refusal);
+    /// Adds refusals to those of a hub namespace.
+    pub(crate) fn extend(&self, namespace: &HubNamespace, refusals: BTreeMap<CityCode, String>) {
+        if !refusals.is_empty() {
+            let mut all = self.lock();
+            all.entry(namespace.clone()).or_default().extend(refusals);
+        }
     }
 
     /// Replaces the refusals of a hub namespace.

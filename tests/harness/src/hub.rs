@@ -43,7 +43,7 @@ subjects: [{kind: ServiceAccount, name: karmada, namespace: kube-system}]
 /// Lifetime of this token in seconds: longer than any test.
 const LIFETIME: i64 = 24 * 60 * 60;
 
-/// What a hub consists of.
+/// The configuration of a hub.
 #[derive(Clone, Debug)]
 pub struct HubConfig {
     /// Prefix of the directory's name.

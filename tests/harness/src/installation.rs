@@ -43,7 +43,7 @@ pub const NETWORK: &str = "default";
 /// Name of the Service of the webhook server.
 const SERVICE: &str = "compute-webhook";
 
-/// What to install.
+/// The configuration of an installation.
 #[derive(Clone, Debug)]
 pub struct InstallationConfig {
     /// Cargo's target directory. The directories of all parts are below it.

@@ -51,6 +51,7 @@ mod status_error;
 pub mod tether;
 pub mod wait;
 pub mod webhook_certificate;
+pub mod workloads;
 
 pub use crash::Crashing;
 pub use federation::{CellConfig, Config, Federation};

@@ -1,4 +1,4 @@
-//! Applies objects in JSON or YAML.
+//! Applies objects in JSON or YAML, and requests tokens.
 
 use std::fs;
 use std::path::Path;
@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 use futures::future::try_join_all;
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::wait;
 
@@ -26,6 +28,27 @@ pub async fn apply(client: &Client, object: &Value) -> anyhow::Result<DynamicObj
     let (api, name) = api_of(client, object);
     let applied = api.patch(name, &params(), &Patch::Apply(object)).await;
     applied.with_context(|| format!("apply {}", described(object)))
+}
+
+/// Creates a ServiceAccount if it does not exist, and returns a token of it.
+///
+/// # Errors
+///
+/// When the API server refuses the ServiceAccount or the token.
+pub async fn token(client: &Client, namespace: &str, name: &str) -> anyhow::Result<String> {
+    let metadata = json!({"name": name, "namespace": namespace});
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata});
+    apply(client, &account).await?;
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
+    let request = TokenRequest {
+        spec: Some(TokenRequestSpec::default()),
+        ..TokenRequest::default()
+    };
+    let answer = accounts
+        .create_token_request(name, &PostParams::default(), &request)
+        .await?;
+    let token = answer.status.and_then(|status| status.token);
+    token.context("the answer has no token")
 }
 
 /// Applies the objects of a YAML text with several documents, in their order.

@@ -25,6 +25,8 @@ const PROGRAMS: [(&str, &str); 2] = [
         "github.com/prometheus/prometheus/cmd/prometheus",
     ),
 ];
+/// The jobs whose scrapes must fail, and the status of the answer.
+pub const REFUSED: [(&str, &str); 2] = [("anonymous", "401"), ("stranger", "403")];
 /// Of the service discoveries, only the one of Kubernetes is built. Those of the clouds need large libraries.
 const TAGS: &str = "-tags=remove_all_sd,enable_kubernetes_sd";
 /// The PrometheusRule, from the top of the checkout.
@@ -185,6 +187,27 @@ fn list<'v>(value: &'v Value, field: &str) -> anyhow::Result<&'v Vec<Value>> {
 pub struct Prometheus {
     process: ChildProcess,
     port: u16,
+}
+
+/// Checks that a target is scraped, or that it is refused if its job is in [`REFUSED`]. Returns whether it is scraped.
+///
+/// # Errors
+///
+/// When the state of the target is another one. The error contains the target.
+pub fn check_target(target: &Value) -> anyhow::Result<bool> {
+    let member = |name: &str| target.get(name).and_then(Value::as_str);
+    let error = member("lastError").context("no lastError")?;
+    let mut refused = REFUSED.iter();
+    match refused.find(|(job, _)| member("scrapePool") == Some(job)) {
+        Some((_, status)) => {
+            ensure!(error.contains(status), "{target}");
+            Ok(false)
+        }
+        None => {
+            ensure!(member("health") == Some("up"), "{target}");
+            Ok(true)
+        }
+    }
 }
 
 impl Prometheus {

@@ -5,6 +5,7 @@ use std::fs;
 use anyhow::{Context, ensure};
 use api::{Instance, Workload, WorkloadDeployment, condition};
 use harness::installation::refuses;
+use harness::workloads::is_settled;
 use harness::{Installation, Node, wait};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
@@ -69,20 +70,7 @@ pub(crate) async fn a_workload_goes_all_the_way_and_back(
 
 /// Waits until the status in the project counts this many Instances, all of them ready and current.
 async fn until_settled(workloads: &Api<Workload>, instances: i32) -> anyhow::Result<()> {
-    let settled = |workload: &Workload| {
-        let status = workload.status.clone().unwrap_or_default();
-        let counters = [
-            status.replicas,
-            status.desired_replicas,
-            status.ready_replicas,
-            status.current_replicas,
-        ];
-        let available = condition::find(&status.conditions, "Available");
-        counters == [instances; 4]
-            && available.is_some_and(|available| {
-                available.is_true() && available.observed_generation == workload.metadata.generation
-            })
-    };
+    let settled = |workload: &Workload| is_settled(workload, instances);
     wait::until(workloads, WEB, "settled", WITHIN, settled)
         .await
         .map(drop)

@@ -39,7 +39,7 @@ const LOOK: Duration = Duration::from_millis(250);
 /// Text of Karmada's log about a failed call.
 const FAILED_IN_KARMADA: &str = "Failed calling webhook";
 
-/// Who calls what.
+/// The caller and the webhook that it calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum CallKind {
     /// Creations without effect. The project's API server calls two webhooks for each.

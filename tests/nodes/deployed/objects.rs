@@ -3,6 +3,7 @@
 use harness::installation::{NETWORK, PROJECT};
 use harness::milo::{MiloUser, PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE};
 use harness::objects::apply;
+use harness::workloads::template;
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client};
@@ -14,18 +15,6 @@ use super::CITY;
 pub(super) const REGISTRATION: &str = "compute-federation";
 /// Name of an object on the hub that no controller of compute-federation knows.
 pub(super) const INTERPRETED: &str = "interpreted";
-
-fn template() -> Value {
-    json!({
-        "spec": {
-            "networkInterfaces": [{"network": {"name": NETWORK}}],
-            "runtime": {
-                "resources": {"instanceType": "datumcloud/d1-standard-2"},
-                "sandbox": {"containers": [{"name": "app", "image": "app:1"}]},
-            },
-        },
-    })
-}
 
 /// Returns a Workload with one placement.
 pub(super) fn workload(name: &str, cities: &[&str], replicas: i32) -> Value {
@@ -39,7 +28,7 @@ pub(super) fn workload(name: &str, cities: &[&str], replicas: i32) -> Value {
                 "cityCodes": cities,
                 "scaleSettings": {"minReplicas": replicas, "instanceManagementPolicy": "OrderedReady"},
             }],
-            "template": template(),
+            "template": template(NETWORK),
         },
     })
 }
@@ -53,7 +42,7 @@ fn deployment() -> Value {
             "cityCode": CITY,
             "placementName": "us",
             "scaleSettings": {"minReplicas": 1, "instanceManagementPolicy": "OrderedReady"},
-            "template": template(),
+            "template": template(NETWORK),
             "workloadRef": {"name": "none", "uid": "00000000-0000-0000-0000-000000000001"},
         },
     })

@@ -1,4 +1,4 @@
-//! What the demo shows: the API servers of a federation or of an installation with Pods.
+//! The scene of the demo: the API servers of a federation or of an installation with Pods.
 
 use std::path::PathBuf;
 
