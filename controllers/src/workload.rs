@@ -8,7 +8,7 @@ pub(crate) mod triggers;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::workload::AVAILABLE;
+use api::workload::{AVAILABLE, WorkloadStatus};
 use api::{ProjectName, Workload, WorkloadDeployment, finalizers, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
@@ -150,6 +150,7 @@ impl WorkloadController {
         if let (Some(report), false) = (&report, refusals.is_empty()) {
             plan.status = report.changed_status(&refusals);
         }
+        let is_withheld = Self::withhold_stale(project, observed, &mut plan.status);
         if let Some(status) = &plan.status {
             // Other controllers may own conditions in the same status.
             let patch = merge_patch(own_status(workload).as_ref(), status);
@@ -182,8 +183,31 @@ impl WorkloadController {
             self.writer
                 .remove_finalizer(context, &workloads, workload, finalizer)
                 .await?;
+        } else if is_withheld {
+            return Err(ReconcileError::NotYet {
+                object: describe(workload),
+                missing: "the current WorkloadDeployments of its project, which cannot be watched"
+                    .to_owned(),
+            });
         }
         Ok(())
+    }
+
+    /// Withholds a status whose sums could be older than the stored ones: the process may have become the leader while
+    /// its cache of WorkloadDeployments was stale. Only the report about kinds that cannot be listed stays. Returns
+    /// whether something is withheld.
+    fn withhold_stale(
+        project: &ProjectCaches,
+        observed: &Observed<'_>,
+        status: &mut Option<WorkloadStatus>,
+    ) -> bool {
+        if project.deployments.sync_state().borrow().is_current() {
+            return false;
+        }
+        let listed = unlisted_status(observed.workload, observed.unlisted, observed.now);
+        let is_withheld = *status != listed;
+        *status = listed;
+        is_withheld
     }
 
     /// Reports the kinds that cannot be listed. Everything else in the status stays, because without the

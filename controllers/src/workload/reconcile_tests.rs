@@ -315,3 +315,43 @@ async fn a_kind_that_cannot_be_listed_is_named_and_blocks_only_what_needs_it() {
     );
     assert_eq!(listed(&planes), None);
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_sums_of_a_stale_cache_are_not_written() {
+    let (planes, controller) = start().await;
+    converge(&controller, || project_key("web"), &planes.servers()).await;
+    // The process loses the watch. Meanwhile, the leader writes what its own cache says.
+    let refused = Fault::refuse(503).on(&[Verb::List, Verb::Watch]);
+    planes.project.fail(refused.of::<WorkloadDeployment>());
+    planes.project.interrupt();
+    sleep(Duration::from_mins(1)).await;
+    let ready =
+        json!({"replicas": 1, "currentReplicas": 1, "desiredReplicas": 1, "readyReplicas": 1});
+    planes
+        .project
+        .modify::<WorkloadDeployment>("default", DEPLOYMENT, |deployment| {
+            deployment["status"] = ready.clone();
+        });
+    planes
+        .project
+        .modify::<Workload>("default", "web", |workload| {
+            workload["status"]["readyReplicas"] = json!(1);
+        });
+    settle().await;
+    take_writes(&planes.servers());
+    let error = reconcile(&controller, project_key("web"))
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert!(matches!(error, ReconcileError::NotYet { .. }), "{error}");
+    assert_eq!(take_writes(&planes.servers()), [""; 0]);
+    planes.project.heal();
+    sleep(Duration::from_mins(2)).await;
+    converge(&controller, || project_key("web"), &planes.servers()).await;
+    let status = planes
+        .project
+        .get::<Workload>("default", "web")
+        .unwrap()
+        .status;
+    assert_eq!(status.unwrap().ready_replicas, 1);
+}
