@@ -38,6 +38,10 @@ pub(crate) struct Args {
     /// For `federation`: number of Workloads, created one after the other.
     #[arg(long, default_value_t = 200)]
     workloads: usize,
+    /// Measures this binary, for example a release build of a former commit, instead of that of the checkout. It must
+    /// understand the flags that the benchmark sets.
+    #[arg(long)]
+    binary: Option<PathBuf>,
     #[command(flatten)]
     sizes: planes::Sizes,
 }
@@ -106,6 +110,8 @@ struct BenchSetup {
     rounds: usize,
     /// Path of the shipped binary.
     binary: PathBuf,
+    /// Whether the binary is that of the checkout.
+    is_of_checkout: bool,
     /// Directory of the programs of the crate `benches`.
     programs: PathBuf,
     rivals: Rivals,
@@ -190,7 +196,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 /// Runs the benchmark and returns its name and rows.
 async fn measure(args: &Args, directory: &Path) -> anyhow::Result<(&'static str, Vec<Row>)> {
-    let prepare = |service| prepare(Profile::Release, args.rounds, directory, service);
+    let build = || Programs::build(Profile::Release, args.binary.as_deref());
+    let prepare = |service| prepare(build()?, args.rounds, directory, service);
     Ok(match args.name {
         Name::Webhook => {
             let bench = prepare(Service::Interpreter)?;
@@ -205,9 +212,18 @@ async fn measure(args: &Args, directory: &Path) -> anyhow::Result<(&'static str,
             let bench = prepare(Service::Admission { kubeconfig })?;
             ("admission", admission::run(&bench).await?)
         }
-        Name::Hostile => ("hostile", hostile::run(args.rounds, directory).await?),
-        Name::Federation => ("federation", federation::run(args.workloads).await?),
-        Name::Planes => ("planes", planes::run(&args.sizes, directory).await?),
+        Name::Hostile => (
+            "hostile",
+            hostile::run(build()?, args.rounds, directory).await?,
+        ),
+        Name::Federation => (
+            "federation",
+            federation::run(build()?, args.workloads).await?,
+        ),
+        Name::Planes => (
+            "planes",
+            planes::run(build()?, &args.sizes, directory).await?,
+        ),
     })
 }
 
@@ -217,7 +233,7 @@ pub(crate) fn check_answers() -> anyhow::Result<()> {
     let directory = harness::checkout::root().join("target/bench");
     fs::create_dir_all(&directory)?;
     let kubeconfig = directory.join("project.kubeconfig");
-    let prepare = |service| prepare(Profile::Dev, 1, &directory, service);
+    let prepare = |service| prepare(Programs::build(Profile::Dev, None)?, 1, &directory, service);
     let interpreter = prepare(Service::Interpreter)?;
     let admission = prepare(Service::Admission { kubeconfig })?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -238,21 +254,46 @@ enum Profile {
     Release,
 }
 
-/// Builds the compute-federation binary and the programs of the benchmarks, and returns their directory.
-fn build_programs(profile: Profile) -> anyhow::Result<PathBuf> {
-    let (release, directory) = match profile {
-        Profile::Dev => (None, "debug"),
-        Profile::Release => {
-            eprintln!("building in release");
-            (Some("--release"), "release")
+/// The measured binary, and the programs that measure it.
+struct Programs {
+    /// Path of the measured binary.
+    binary: PathBuf,
+    /// Whether the binary is that of the checkout.
+    is_of_checkout: bool,
+    /// Directory of the programs of the crate `benches`.
+    directory: PathBuf,
+}
+
+impl Programs {
+    /// Builds the programs. Builds compute-federation only if there is no other binary to measure.
+    fn build(profile: Profile, binary: Option<&Path>) -> anyhow::Result<Self> {
+        let (release, directory) = match profile {
+            Profile::Dev => (None, "debug"),
+            Profile::Release => {
+                eprintln!("building in release");
+                (Some("--release"), "release")
+            }
+        };
+        let directory = build::target().join(directory);
+        // Each package has its own build. A common build would unify the features of both packages.
+        let own = binary.is_none().then_some("compute-federation");
+        for package in own.into_iter().chain(["benches"]) {
+            let args = ["build", "--locked", "--package", package];
+            build::cargo(&[&args, release.as_slice()].concat())?;
         }
-    };
-    // Each package has its own build. A common build would unify the features of both packages.
-    for package in ["compute-federation", "benches"] {
-        let args = ["build", "--locked", "--package", package];
-        build::cargo(&[&args, release.as_slice()].concat())?;
+        let is_of_checkout = binary.is_none();
+        let binary = match binary {
+            Some(binary) => {
+                fs::canonicalize(binary).with_context(|| binary.display().to_string())?
+            }
+            None => directory.join("compute-federation"),
+        };
+        Ok(Self {
+            binary,
+            is_of_checkout,
+            directory,
+        })
     }
-    Ok(build::target().join(directory))
 }
 
 /// Creates a directory with tls.crt and tls.key. The certificate is self-signed, so tls.crt is also the CA.
@@ -267,12 +308,11 @@ fn write_certificates(directory: &Path) -> anyhow::Result<PathBuf> {
 }
 
 fn prepare(
-    profile: Profile,
+    programs: Programs,
     rounds: usize,
     directory: &Path,
     service: Service,
 ) -> anyhow::Result<BenchSetup> {
-    let programs = build_programs(profile)?;
     let rivals = Rivals::find_or_build(|progress| eprintln!("{progress}"))?;
     let requests = directory.join("bodies");
     let bodies = match &service {
@@ -282,8 +322,9 @@ fn prepare(
     Ok(BenchSetup {
         service,
         rounds,
-        binary: programs.join("compute-federation"),
-        programs,
+        binary: programs.binary,
+        is_of_checkout: programs.is_of_checkout,
+        programs: programs.directory,
         rivals,
         bodies,
         certificates: write_certificates(directory)?,

@@ -13,8 +13,7 @@ use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
 use super::percentile::percentile;
-use super::{Bound, Row};
-use crate::build;
+use super::{Bound, Programs, Row};
 use crate::demo::{self, spec};
 use crate::observe::{ObservedPlane, ObservedState, Observer};
 
@@ -171,17 +170,9 @@ fn is_available(workload: Option<&Workload>) -> bool {
     status.is_some_and(|status| condition::is_true(&status.conditions, "Available"))
 }
 
-/// Builds the programs and measures.
-pub(crate) async fn run(workloads: usize) -> anyhow::Result<Vec<Row>> {
-    eprintln!("building in release");
-    build::cargo(&[
-        "build",
-        "--release",
-        "--locked",
-        "--package",
-        "compute-federation",
-    ])?;
-    let binary = build::target().join("release/compute-federation");
+/// Starts a federation and measures.
+pub(super) async fn run(programs: Programs, workloads: usize) -> anyhow::Result<Vec<Row>> {
+    let binary = programs.binary;
     let peers = Peers::find_or_build(|progress| eprintln!("{progress}"))?;
     let federation = Federation::start(&demo::config("bench", binary, peers)).await?;
     let measured = tokio::select! {

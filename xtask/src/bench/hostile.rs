@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 
 use super::bodies::{self, HEALTH};
 use super::servers::{Rate, lines, memory};
-use super::{Bound, Profile, Row, build_programs, wire, workloads};
+use super::{Bound, Programs, Row, wire, workloads};
 use crate::build;
 
 /// Size of each hostile body: the default of `--max-body`.
@@ -82,8 +82,11 @@ struct HostileBench {
     targets: Vec<Target>,
 }
 
-pub(crate) async fn run(rounds: usize, directory: &Path) -> anyhow::Result<Vec<Row>> {
-    let programs = build_programs(Profile::Release)?;
+pub(super) async fn run(
+    programs: Programs,
+    rounds: usize,
+    directory: &Path,
+) -> anyhow::Result<Vec<Row>> {
     let hostile = directory.join("hostile");
     write_bodies(&hostile)?;
     let bench = HostileBench::start(programs, directory, &hostile).await?;
@@ -132,11 +135,11 @@ fn targets(directory: &Path, hostile: &Path) -> anyhow::Result<Vec<Target>> {
 }
 
 impl HostileBench {
-    async fn start(programs: PathBuf, directory: &Path, hostile: &Path) -> anyhow::Result<Self> {
+    async fn start(programs: Programs, directory: &Path, hostile: &Path) -> anyhow::Result<Self> {
         let milo = Milo::start(&MiloConfig {
             label: "bench-hostile".to_owned(),
             target: build::target(),
-            binary: programs.join("compute-federation"),
+            binary: programs.binary,
             peers: Peers::find_or_build(|progress| eprintln!("{progress}"))?,
             projects: vec![PROJECT.to_owned()],
         })
@@ -162,7 +165,7 @@ impl HostileBench {
         let ca = certificates.directory().join("ca.crt");
         drop(certificates);
         Ok(Self {
-            programs,
+            programs: programs.directory,
             ca,
             milo,
             manager,

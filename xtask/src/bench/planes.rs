@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::{Bound, Row};
+use super::{Bound, Programs, Row};
 use processes::{Built, SimulatedPlanes, Watcher};
 
 /// Time limit of every wait.
@@ -59,9 +59,12 @@ struct ArrivalLatencies {
     late: f64,
 }
 
-/// Builds the programs and measures.
-pub(crate) async fn run(sizes: &Sizes, directory: &Path) -> anyhow::Result<Vec<Row>> {
-    let built = prepare(directory)?;
+pub(super) async fn run(
+    programs: Programs,
+    sizes: &Sizes,
+    directory: &Path,
+) -> anyhow::Result<Vec<Row>> {
+    let built = prepare(programs, directory)?;
     let mut rows = at_rest::run(sizes, &built).await?;
     let planes = SimulatedPlanes::start(&built, sizes.projects).await?;
     rows.extend(restart(sizes, &built, &planes).await?);
@@ -69,12 +72,11 @@ pub(crate) async fn run(sizes: &Sizes, directory: &Path) -> anyhow::Result<Vec<R
     Ok(rows)
 }
 
-fn prepare(directory: &Path) -> anyhow::Result<Built> {
-    let programs = super::build_programs(super::Profile::Release)?;
+fn prepare(programs: Programs, directory: &Path) -> anyhow::Result<Built> {
     let rivals = Rivals::find_or_build(|progress| eprintln!("{progress}"))?;
     Ok(Built {
-        binary: programs.join("compute-federation"),
-        programs,
+        binary: programs.binary,
+        programs: programs.directory,
         informers: rivals.informers(),
         directory: directory.to_owned(),
         certificates: super::write_certificates(directory)?,
