@@ -134,6 +134,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Deployed deployed::containers_run_as_the_manifest_says;
         Deployed deployed::no_call_fails_during_planned_changes;
         Deployed deployed::a_killed_leader_costs_only_the_calls_in_flight;
+        Deployed deployed::a_leader_out_of_memory_costs_only_the_calls_in_flight;
     ]
 }
 

@@ -1,6 +1,5 @@
 //! Pods end and start, and certificates are renewed, under constant calls.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -15,7 +14,7 @@ use super::load::{FailedCall, Load, expect_authority};
 use super::replicas::{self, Replicas};
 
 /// Number of replicas in the overlay `management-plane`.
-const REPLICAS: usize = 2;
+pub(super) const REPLICAS: usize = 2;
 /// Renews the certificate of each Pod every 20 s: the time between `duration` and `renew-before`.
 const RENEWING: &str = "
 apiVersion: kustomize.config.k8s.io/v1beta1
@@ -46,10 +45,6 @@ const RENEWALS: usize = 3;
 const RENEWALS_OF_SOAK: usize = 20;
 /// Time until another replica leads, after the process of a leader that was stopped in order has ended.
 const AFTER_END: Duration = Duration::from_secs(2);
-/// The same after a kill: the duration of the lease, and 1 s for a machine with much other load.
-const AFTER_KILL: Duration = Duration::from_secs(15 + 1);
-/// Time after a kill in which calls may fail: until the Service leads to the other replica alone.
-const LOST: Duration = Duration::from_secs(5);
 
 pub(crate) async fn no_call_fails_during_planned_changes(
     installation: &Installation,
@@ -91,18 +86,18 @@ pub(crate) async fn no_call_fails_during_planned_changes(
 }
 
 /// Prints and checks the calls during a change.
-struct Report<'l> {
+pub(super) struct Report<'l> {
     load: &'l Load,
     begin: Instant,
 }
 
 impl<'l> Report<'l> {
-    fn new(load: &'l Load) -> Self {
+    pub(super) fn new(load: &'l Load) -> Self {
         let begin = Instant::now();
         Self { load, begin }
     }
 
-    async fn expect_no_failure(&self, what: &str) -> anyhow::Result<()> {
+    pub(super) async fn expect_no_failure(&self, what: &str) -> anyhow::Result<()> {
         self.load.until_more_calls().await?;
         let after = self.begin.elapsed().as_secs_f64();
         eprintln!("{after:.1} s: {what}; {}", self.load.counts());
@@ -117,7 +112,7 @@ impl<'l> Report<'l> {
     }
 }
 
-fn lines(calls: &[FailedCall]) -> String {
+pub(super) fn lines(calls: &[FailedCall]) -> String {
     let lines: Vec<_> = calls.iter().map(ToString::to_string).collect();
     lines.join("\n")
 }
@@ -153,46 +148,6 @@ async fn delete_leader(replicas: &Replicas) -> anyhow::Result<String> {
         (ended - deleted).as_secs_f64(),
         (taken - deleted).as_secs_f64()
     ))
-}
-
-/// Nothing tells a caller that a process was killed. The calls in flight fail, and the connections to the killed
-/// replica, until the kubelet has seen its end and the Service has lost its address.
-pub(crate) async fn a_killed_leader_costs_only_the_calls_in_flight(
-    installation: &Installation,
-) -> anyhow::Result<()> {
-    let replicas = replicas::of_management(installation);
-    replicas.until_ready(REPLICAS).await?;
-    let load = Load::start(installation).await?;
-    let report = Report::new(&load);
-    report.expect_no_failure("before the kill").await?;
-    let (leader, holder) = (replicas.leader().await?, replicas.holder().await?);
-    let killed = Instant::now();
-    replicas::kill(&leader)?;
-    let taken = replicas.until_taken_over(&holder).await? - killed;
-    let pods = replicas.until_ready(REPLICAS).await?;
-    load.until_more_calls().await?;
-    let failed = load.failed();
-    let mut by_kind = BTreeMap::new();
-    for call in &failed {
-        *by_kind.entry(call.kind).or_insert(0) += 1;
-    }
-    let late = |call: &FailedCall| call.at.saturating_duration_since(killed);
-    let lost = failed.iter().map(late).max().unwrap_or_default();
-    eprintln!(
-        "killed: another replica leads after {:.1} s; calls failed for {:.1} s: {by_kind:?}; {}\n{}",
-        taken.as_secs_f64(),
-        lost.as_secs_f64(),
-        load.counts(),
-        lines(&failed)
-    );
-    ensure!(lost <= LOST, "calls failed for {lost:?}");
-    let same = pods.iter().any(|pod| pod.uid() == leader.uid());
-    ensure!(same, "the Pod was replaced, not its container");
-    ensure!(
-        taken <= AFTER_KILL,
-        "another replica leads only after {taken:?}"
-    );
-    Ok(())
 }
 
 /// Renews many certificates, and changes the CA in between.

@@ -96,6 +96,7 @@ impl CallRecord {
 pub(super) struct Load {
     record: Arc<Mutex<CallRecord>>,
     tasks: JoinSet<()>,
+    trusted: TrustedBundle,
 }
 
 /// Number of calls, and of renewed certificates.
@@ -116,12 +117,13 @@ impl fmt::Display for CallCounts {
 impl Load {
     /// Starts the callers, and waits until all of them have made calls.
     pub(super) async fn start(installation: &Installation) -> anyhow::Result<Self> {
+        let trusted = TrustedBundle::follow(registrations(installation)).await?;
         let mut load = Self {
             record: Arc::default(),
             tasks: JoinSet::new(),
+            trusted: trusted.clone(),
         };
         let address = format!("{}:443", installation.webhook_address().await?);
-        let trusted = TrustedBundle::follow(registrations(installation)).await?;
         let (user, customer) = installation.customer().await?;
         let caller = |path| caller(&address, path, &trusted);
         let interpreter = (caller(INTERPRET), objects::interpretation());
@@ -221,8 +223,7 @@ impl Load {
                     continue;
                 };
                 for pod in all {
-                    let address = pod.status.as_ref().and_then(|status| status.pod_ip.clone());
-                    let address = format!("{}:9443", address.unwrap_or_default());
+                    let address = address_of(&pod).unwrap_or_default();
                     let caller = caller(&address, INTERPRET, &trusted);
                     if let Ok(Ok(leaf)) = timeout(LOOK, caller.certificate()).await {
                         let mut record = lock(&record);
@@ -232,6 +233,20 @@ impl Load {
                 }
             }
         });
+    }
+
+    /// Returns a call of the interpreter in a Pod, with an object of about this size in bytes. It does not count.
+    pub(super) fn interpret_large(
+        &self,
+        pod: &Pod,
+        bytes: usize,
+    ) -> anyhow::Result<impl Future<Output = anyhow::Result<Value>> + Send + 'static> {
+        let address = address_of(pod).context("the Pod has no address")?;
+        let caller = caller(&address, INTERPRET, &self.trusted);
+        let mut review = objects::interpretation();
+        review["request"]["object"]["metadata"]["annotations"] =
+            json!({"large": "x".repeat(bytes)});
+        Ok(async move { caller.post(&review).await })
     }
 
     /// Returns the number of calls and renewals until now.
@@ -301,6 +316,12 @@ fn caller(address: &str, path: &str, trusted: &TrustedBundle) -> WebhookCaller {
         path: path.to_owned(),
         trusted: trusted.clone(),
     }
+}
+
+/// Returns the address of the webhook server in a Pod.
+fn address_of(pod: &Pod) -> Option<String> {
+    let ip = pod.status.as_ref()?.pod_ip.as_deref()?;
+    Some(format!("{ip}:9443"))
 }
 
 fn expect(answer: &Value, pointer: &str, value: &Value) -> anyhow::Result<()> {

@@ -144,6 +144,25 @@ pub(super) fn kill(pod: &Pod) -> anyhow::Result<()> {
     Ok(kill_process(pid, Signal::KILL)?)
 }
 
+/// Limits the memory of a Pod's container to what its process uses now and `left` bytes. A container that starts again
+/// has the limit of its manifest.
+pub(super) fn limit_memory(pod: &Pod, left: u64) -> anyhow::Result<()> {
+    let process = process_of(pod)?;
+    let groups = fs::read_to_string(format!("/proc/{process}/cgroup"))?;
+    let group = groups
+        .lines()
+        .find_map(|line| line.split_once(":memory:"))
+        .context("no memory cgroup")?;
+    let group = format!("/sys/fs/cgroup/memory{}", group.1);
+    let usage = fs::read_to_string(format!("{group}/memory.stat"))?;
+    let used = usage
+        .lines()
+        .find_map(|line| line.strip_prefix("total_rss "));
+    let limit = used.context("no total_rss")?.parse::<u64>()? + left;
+    let file = format!("{group}/memory.limit_in_bytes");
+    fs::write(&file, limit.to_string()).context(file)
+}
+
 /// Waits until a process does not exist. Returns the time of this event.
 pub(super) async fn until_ended(pid: i32) -> anyhow::Result<Instant> {
     wait::eventually("the process has ended", WITHIN, || async {
