@@ -133,6 +133,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Deployed deployed::a_workload_goes_all_the_way_and_back;
         Deployed deployed::containers_run_as_the_manifest_says;
         Deployed deployed::no_call_fails_during_planned_changes;
+        Deployed deployed::the_interpreter_answers_without_the_management_process;
         Deployed deployed::a_killed_leader_costs_only_the_calls_in_flight;
         Deployed deployed::a_leader_out_of_memory_costs_only_the_calls_in_flight;
     ]

@@ -5,6 +5,8 @@
 mod changes;
 #[path = "deployed/flow.rs"]
 mod flow;
+#[path = "deployed/interpreter.rs"]
+mod interpreter;
 #[path = "deployed/kills.rs"]
 mod kills;
 #[path = "deployed/load.rs"]
@@ -23,6 +25,7 @@ use harness::{CellConfig, Installation, InstallationConfig};
 
 pub(crate) use changes::{no_call_fails_during_planned_changes, renewals_and_another_authority};
 pub(crate) use flow::{a_workload_goes_all_the_way_and_back, containers_run_as_the_manifest_says};
+pub(crate) use interpreter::the_interpreter_answers_without_the_management_process;
 pub(crate) use kills::{
     a_killed_leader_costs_only_the_calls_in_flight,
     a_leader_out_of_memory_costs_only_the_calls_in_flight,

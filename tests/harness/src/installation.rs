@@ -129,12 +129,12 @@ impl InstallationConfig {
     }
 }
 
-/// Returns the address of the Service of the webhook server in a cluster.
-async fn service_address(cluster: &Node) -> anyhow::Result<String> {
+/// Returns the address of a Service of compute-federation in a cluster.
+async fn service_address(cluster: &Node, service: &str) -> anyhow::Result<String> {
     let services: Api<Service> = Api::namespaced(cluster.client(), NAMESPACE);
-    let spec = services.get(SERVICE).await?.spec;
+    let spec = services.get(service).await?.spec;
     let address = spec.and_then(|spec| spec.cluster_ip);
-    address.with_context(|| format!("the Service {SERVICE} has no address"))
+    address.with_context(|| format!("the Service {service} has no address"))
 }
 
 impl Installation {
@@ -254,7 +254,16 @@ impl Installation {
     ///
     /// When the Service does not exist.
     pub async fn webhook_address(&self) -> anyhow::Result<String> {
-        service_address(&self.management).await
+        self.service_address(SERVICE).await
+    }
+
+    /// Returns the address of a Service of compute-federation in the management cluster. The host reaches it.
+    ///
+    /// # Errors
+    ///
+    /// When the Service does not exist.
+    pub async fn service_address(&self, service: &str) -> anyhow::Result<String> {
+        service_address(&self.management, service).await
     }
 
     /// Returns a customer who may use the network of the project, and a client of this customer.

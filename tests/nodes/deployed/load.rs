@@ -357,7 +357,7 @@ async fn accepts(customer: &Client) -> anyhow::Result<()> {
 }
 
 /// Changes the replicas of an object on the hub, and waits until Karmada knows them from the interpreter.
-async fn asked(hub: &Client, replicas: i32) -> anyhow::Result<()> {
+pub(super) async fn asked(hub: &Client, replicas: i32) -> anyhow::Result<()> {
     let namespace = api::DEFAULT_NAMESPACE;
     let deployments: Api<WorkloadDeployment> = Api::namespaced(hub.clone(), namespace);
     let change = json!({"spec": {"scaleSettings": {"minReplicas": replicas}}});

@@ -10,7 +10,7 @@ use futures::FutureExt;
 use super::exposed::ExposedServers;
 use super::operator::Operator;
 use super::steps::{INTERPRETER, RIGHTS, SERVICE_FOR_OTHERS, refuses, trust, user_on_hub};
-use super::{InstallationConfig, Pages, service_address};
+use super::{InstallationConfig, Pages, SERVICE, service_address};
 use crate::federation::parts::crd_of_others;
 use crate::objects::apply_crds;
 use crate::{Hub, Node, files, inotify, wait};
@@ -141,7 +141,7 @@ impl SingleCluster {
         // The API server of this cluster finds the Service itself.
         let service = pages.install.block(SERVICE_FOR_OTHERS, "sh")?;
         let service = service.replace("in hub root", "in hub");
-        let address = service_address(node).await?;
+        let address = service_address(node, SERVICE).await?;
         operator.run(&service.replace("ADDRESS", &address)).await?;
         let interpreter = pages.install.block(INTERPRETER, "sh")?;
         operator.run(interpreter).await.map(drop)

@@ -64,8 +64,8 @@ impl Installation {
         self.operator.run(rights).await?;
         trust(&self.pages, &self.operator, &self.hub, &self.management).await?;
         let rights = "The users at the root and in the projects";
-        self.operator.run(self.deploy_step(rights)?).await?;
-        let management = async { self.operator.run(self.deploy_step("Apply")?).await };
+        self.operator.run(self.deploy_step(rights, 0)?).await?;
+        let management = async { self.operator.run(self.deploy_step("Apply", 0)?).await };
         let cells = config.cells.iter().map(|cell| self.deploy_cell(cell));
         tokio::try_join!(management, try_join_all(cells))?;
         let service = self.install_step(SERVICE_FOR_OTHERS, 0)?;
@@ -113,7 +113,7 @@ impl Installation {
         self.hub.until_joined(&cell.name).await?;
         let check = self.install_step("1. Install the CRDs", 1)?;
         self.operator.run(&of_cell(check, cell)).await?;
-        let commands = self.deploy_step("Deploy a cell")?;
+        let commands = self.deploy_step("Deploy a cell", 0)?;
         self.operator.run(&of_cell(commands, cell)).await
     }
 
@@ -121,8 +121,22 @@ impl Installation {
         self.pages.install.nth(heading, "sh", index)
     }
 
-    fn deploy_step(&self, heading: &str) -> anyhow::Result<&str> {
-        self.pages.deploy.block(heading, "sh")
+    /// Returns commands below a heading of `docs/operate/deploy.md`. The first block of commands has the index 0.
+    ///
+    /// # Errors
+    ///
+    /// When the page has no such commands.
+    pub fn deploy_step(&self, heading: &str, index: usize) -> anyhow::Result<&str> {
+        self.pages.deploy.nth(heading, "sh", index)
+    }
+
+    /// Returns the content of a file in `docs/operate/deploy.md`.
+    ///
+    /// # Errors
+    ///
+    /// When the page has no such file.
+    pub fn deploy_file(&self, name: &str) -> anyhow::Result<&str> {
+        self.pages.deploy.file(name)
     }
 
     /// Writes the files of the operator: kubeconfigs of an administrator, those of the processes, and the
