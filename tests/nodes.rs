@@ -143,6 +143,7 @@ fn all() -> Vec<(&'static str, Test)> {
 fn soak() -> Vec<(&'static str, Test)> {
     tests![
         Deployed deployed::renewals_and_another_authority;
+        Deployed deployed::memory_and_cpu_of_the_pods;
     ]
 }
 

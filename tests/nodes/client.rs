@@ -103,6 +103,17 @@ pub(crate) struct WebhookCaller {
 impl WebhookCaller {
     /// Posts a request, and returns the answer. It must have the UID of the request.
     pub(crate) async fn post(&self, review: &Value) -> anyhow::Result<Value> {
+        let (status, body) = self.send(Bytes::from(review.to_string())).await?;
+        let text = String::from_utf8_lossy(&body);
+        ensure!(status == StatusCode::OK, "{status}: {text}");
+        let answer: Value = serde_json::from_str(&text)?;
+        let is_same = answer["response"]["uid"] == review["request"]["uid"];
+        ensure!(is_same, "{answer}");
+        Ok(answer)
+    }
+
+    /// Posts a body, and returns the status and the body of the answer.
+    pub(crate) async fn send(&self, body: Bytes) -> anyhow::Result<(StatusCode, Bytes)> {
         let stream = TokioIo::new(self.connect().await?);
         let (mut sender, connection) = http1::handshake(stream).await?;
         // The task ends with the connection.
@@ -110,16 +121,10 @@ impl WebhookCaller {
         let request = Request::post(&self.path)
             .header(header::HOST, &self.server)
             .header(header::CONTENT_TYPE, "application/json")
-            .body(Full::new(Bytes::from(review.to_string())))?;
+            .body(Full::new(body))?;
         let answer = sender.send_request(request).await?;
         let status = answer.status();
-        let body = answer.into_body().collect().await?.to_bytes();
-        let text = String::from_utf8_lossy(&body);
-        ensure!(status == StatusCode::OK, "{status}: {text}");
-        let answer: Value = serde_json::from_str(&text)?;
-        let is_same = answer["response"]["uid"] == review["request"]["uid"];
-        ensure!(is_same, "{answer}");
-        Ok(answer)
+        Ok((status, answer.into_body().collect().await?.to_bytes()))
     }
 
     /// Returns the certificate of the server.

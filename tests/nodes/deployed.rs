@@ -15,6 +15,8 @@ mod load;
 mod objects;
 #[path = "deployed/replicas.rs"]
 mod replicas;
+#[path = "deployed/resources.rs"]
+mod resources;
 #[path = "deployed/single.rs"]
 mod single;
 
@@ -30,6 +32,7 @@ pub(crate) use kills::{
     a_killed_leader_costs_only_the_calls_in_flight,
     a_leader_out_of_memory_costs_only_the_calls_in_flight,
 };
+pub(crate) use resources::memory_and_cpu_of_the_pods;
 pub(crate) use single::a_single_cluster_is_its_own_project;
 
 use crate::fixture;
@@ -44,7 +47,7 @@ const CITY: &str = "DFW";
 fn config() -> anyhow::Result<InstallationConfig> {
     Ok(InstallationConfig {
         target: fixture::target(),
-        binary: env!("CARGO_BIN_EXE_compute-federation").into(),
+        binary: fixture::binary(),
         peers: Peers::find_or_build(|progress| eprintln!("{progress}"))?,
         programs: fixture::programs()?,
         cells: vec![CellConfig::new(CELL, CITY)],

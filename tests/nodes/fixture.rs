@@ -44,6 +44,15 @@ pub(crate) fn programs() -> anyhow::Result<NodePrograms> {
     NodePrograms::find_or_build(|progress| eprintln!("{progress}"))
 }
 
+/// Returns the binary under test: `COMPUTE_FEDERATION_BINARY`, or else the one of this build.
+pub(crate) fn binary() -> PathBuf {
+    let binary = std::env::var_os("COMPUTE_FEDERATION_BINARY");
+    binary.map_or_else(
+        || env!("CARGO_BIN_EXE_compute-federation").into(),
+        PathBuf::from,
+    )
+}
+
 /// Returns Cargo's target directory.
 pub(crate) fn target() -> PathBuf {
     let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));

@@ -106,7 +106,7 @@ async fn is_scraped(node: &Node) -> anyhow::Result<()> {
 
 /// Applies the base, and waits until the Pod is ready.
 async fn deploy(node: &Node, directory: &Path) -> anyhow::Result<()> {
-    let binary = env!("CARGO_BIN_EXE_compute-federation").into();
+    let binary = fixture::binary();
     node.load_programs(IMAGE, &[binary]).await?;
     let client = node.client();
     let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});

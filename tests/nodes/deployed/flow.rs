@@ -26,10 +26,17 @@ pub(crate) async fn a_workload_goes_all_the_way_and_back(
 ) -> anyhow::Result<()> {
     let (_, customer) = installation.customer().await?;
     refuses(&customer).await?;
+    create_settled(installation, 1).await?;
+    for pod in replicas::of_management(installation).list().await? {
+        let address = pod.status.and_then(|status| status.pod_ip);
+        let checked = installation.check(&address.context("no address")?).await?;
+        ensure!(
+            checked.starts_with("ok") && checked.contains("subject="),
+            "{checked}"
+        );
+        ensure!(checked.contains(DEPLOYMENT), "{checked}");
+    }
     let workloads: Api<Workload> = Api::namespaced(customer.clone(), "default");
-    let web = serde_json::from_value(workload(WEB, &[CITY], 1))?;
-    workloads.create(&PostParams::default(), &web).await?;
-    until_settled(&workloads, 1).await?;
 
     let namespace = installation.hub_namespace("default").await?;
     let hub = installation.hub().plane().client();
@@ -66,6 +73,18 @@ pub(crate) async fn a_workload_goes_all_the_way_and_back(
     no_container_has_restarted(installation.management()).await?;
     no_container_has_restarted(installation.cell(CELL)?).await?;
     installation.check_rights().await
+}
+
+/// Creates a Workload with this many Instances, and waits until all of them are ready.
+pub(super) async fn create_settled(
+    installation: &Installation,
+    instances: i32,
+) -> anyhow::Result<()> {
+    let (_, customer) = installation.customer().await?;
+    let workloads: Api<Workload> = Api::namespaced(customer, "default");
+    let web = serde_json::from_value(workload(WEB, &[CITY], instances))?;
+    workloads.create(&PostParams::default(), &web).await?;
+    until_settled(&workloads, instances).await
 }
 
 /// Waits until the status in the project counts this many Instances, all of them ready and current.

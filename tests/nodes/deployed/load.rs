@@ -27,8 +27,8 @@ use crate::client::{self, TrustedBundle, WebhookCaller};
 /// The name of the webhook server in its certificate.
 const SERVER: &str = "compute-webhook.compute-system.svc";
 /// The paths of the webhook server.
-const INTERPRET: &str = "/interpret";
-const VALIDATE: &str = "/validate-compute-datumapis-com-v1alpha-workload";
+pub(super) const INTERPRET: &str = "/interpret";
+pub(super) const VALIDATE: &str = "/validate-compute-datumapis-com-v1alpha-workload";
 /// Timeouts of a call: those of the registrations.
 const OF_INTERPRETER: Duration = Duration::from_secs(3);
 const OF_ADMISSION: Duration = Duration::from_secs(10);
@@ -96,6 +96,8 @@ impl CallRecord {
 pub(super) struct Load {
     record: Arc<Mutex<CallRecord>>,
     tasks: JoinSet<()>,
+    /// Address and port of the Service.
+    address: String,
     trusted: TrustedBundle,
 }
 
@@ -121,9 +123,10 @@ impl Load {
         let mut load = Self {
             record: Arc::default(),
             tasks: JoinSet::new(),
+            address: format!("{}:443", installation.webhook_address().await?),
             trusted: trusted.clone(),
         };
-        let address = format!("{}:443", installation.webhook_address().await?);
+        let address = load.address.clone();
         let (user, customer) = installation.customer().await?;
         let caller = |path| caller(&address, path, &trusted);
         let interpreter = (caller(INTERPRET), objects::interpretation());
@@ -247,6 +250,11 @@ impl Load {
         review["request"]["object"]["metadata"]["annotations"] =
             json!({"large": "x".repeat(bytes)});
         Ok(async move { caller.post(&review).await })
+    }
+
+    /// Returns a caller of the Service with this path of the webhook server.
+    pub(super) fn caller(&self, path: &str) -> WebhookCaller {
+        caller(&self.address, path, &self.trusted)
     }
 
     /// Returns the number of calls and renewals until now.

@@ -1,7 +1,7 @@
 //! The Pods of the management process, its Lease, and its processes on the host.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use futures::StreamExt;
@@ -147,20 +147,29 @@ pub(super) fn kill(pod: &Pod) -> anyhow::Result<()> {
 /// Limits the memory of a Pod's container to what its process uses now and `left` bytes. A container that starts again
 /// has the limit of its manifest.
 pub(super) fn limit_memory(pod: &Pod, left: u64) -> anyhow::Result<()> {
+    let group = cgroup_of(pod, "memory")?;
+    let limit = memory_statistic(&group, "total_rss")? + left;
+    let file = group.join("memory.limit_in_bytes");
+    fs::write(&file, limit.to_string()).with_context(|| file.display().to_string())
+}
+
+/// Returns the directory of the cgroup of a Pod's container, in the hierarchy of a controller.
+pub(super) fn cgroup_of(pod: &Pod, controller: &str) -> anyhow::Result<PathBuf> {
     let process = process_of(pod)?;
     let groups = fs::read_to_string(format!("/proc/{process}/cgroup"))?;
-    let group = groups
-        .lines()
-        .find_map(|line| line.split_once(":memory:"))
-        .context("no memory cgroup")?;
-    let group = format!("/sys/fs/cgroup/memory{}", group.1);
-    let usage = fs::read_to_string(format!("{group}/memory.stat"))?;
-    let used = usage
-        .lines()
-        .find_map(|line| line.strip_prefix("total_rss "));
-    let limit = used.context("no total_rss")?.parse::<u64>()? + left;
-    let file = format!("{group}/memory.limit_in_bytes");
-    fs::write(&file, limit.to_string()).context(file)
+    let separator = format!(":{controller}:/");
+    let group = groups.lines().find_map(|line| line.split_once(&separator));
+    let (_, group) = group.with_context(|| format!("no cgroup of {controller}"))?;
+    Ok(Path::new("/sys/fs/cgroup").join(controller).join(group))
+}
+
+/// Returns a value of `memory.stat`, in bytes.
+pub(super) fn memory_statistic(group: &Path, name: &str) -> anyhow::Result<u64> {
+    let statistics = fs::read_to_string(group.join("memory.stat"))?;
+    let mut lines = statistics.lines().filter_map(|line| line.split_once(' '));
+    let line = lines.find(|(found, _)| *found == name);
+    let (_, value) = line.with_context(|| format!("no {name}"))?;
+    Ok(value.parse()?)
 }
 
 /// Waits until a process does not exist. Returns the time of this event.

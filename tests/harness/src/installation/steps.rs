@@ -121,6 +121,17 @@ impl Installation {
         self.pages.install.nth(heading, "sh", index)
     }
 
+    /// Runs the check of `docs/operate/install.md` with the address of a Pod of the management process. Returns the
+    /// output.
+    ///
+    /// # Errors
+    ///
+    /// When a command fails.
+    pub async fn check(&self, pod: &str) -> anyhow::Result<String> {
+        let check = self.install_step("8. Check", 0)?;
+        self.operator.run(&check.replace("POD", pod)).await
+    }
+
     /// Returns commands below a heading of `docs/operate/deploy.md`. The first block of commands has the index 0.
     ///
     /// # Errors
