@@ -6,7 +6,8 @@
 //! Module [`fold`] joins the statuses that several cells report for one WorkloadDeployment.
 //!
 //! A request can be decoded in two ways. The general way accepts any JSON. The fast way accepts only the form that
-//! Karmada writes, and decodes the request in one pass. Only [`interpret`] chooses between the two ways. The answer has
+//! Karmada writes, and decodes the request in one pass. Only [`interpret`] decodes a whole request again in the general
+//! way; the fast way can do this for single values. The answer has
 //! the same bytes in both ways. Tests and a fuzz target check this.
 
 mod annotations;
@@ -70,7 +71,7 @@ pub fn interpret_general(body: &[u8], now: Timestamp) -> Result<Interpretation, 
     general(review::text(body)?, now)
 }
 
-/// Decodes a request in any JSON form. An error contains the path of the field.
+/// Answers a request in any JSON form. If a field cannot be decoded, the error contains its path.
 fn general(body: &str, now: Timestamp) -> Result<Interpretation, MalformedReview> {
     let request = review::decode(body)?;
     let outcome = outcome(&request, now);

@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the result of a review that is answered like this.
+    /// Returns the result of a review whose answer has this status code and this body.
     async fn answered(code: u16, body: &'static str) -> Result<bool, String> {
         let service = tower::service_fn(move |_| async move {
             let response = Response::builder().status(code);

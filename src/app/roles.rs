@@ -19,8 +19,8 @@ use crate::config::Config;
 pub(super) struct StartedControllers {
     /// The caches of the controllers. Readiness waits for them.
     pub(super) caches: Vec<Synced>,
-    /// Runs the management controllers for each project that discovery engages. `None` if these controllers are not
-    /// enabled.
+    /// Watches each project that discovery engages, and serves it to the management controllers. `None` if these
+    /// controllers are not enabled.
     pub(super) management: Option<Management>,
 }
 

@@ -1,4 +1,4 @@
-//! Lists all objects that the management controllers watch, and drops them. The result is the share of the API servers
+//! Lists the objects that the management controllers watch, except customizations, and drops them. The result is the share of the API servers
 //! in the time to sync.
 
 use std::net::Ipv4Addr;
@@ -31,7 +31,7 @@ struct Args {
     /// Port of the simulated planes.
     #[arg(long)]
     port: u16,
-    /// The CA of their certificate.
+    /// File with the CA of the certificate of the simulated planes.
     #[arg(long)]
     ca: PathBuf,
     /// Number of simulated projects.

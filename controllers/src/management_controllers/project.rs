@@ -32,10 +32,10 @@ use crate::workload::{networks_of, workload_of, workload_of_undecodable};
 /// be too many.
 const PROJECTS: &str = "projects";
 
-/// Longest wait for the second of two kinds after the first one has been listed again.
+/// After an outage, the longest wait for Networks once LocationBindings are listed again, or the reverse.
 const INTERRUPTION: Duration = Duration::from_secs(3);
 
-/// Runs the controllers of the management plane for each project that discovery engages.
+/// Watches each project that discovery engages, and serves it to the management controllers.
 pub struct Management {
     pub(super) projects: Arc<SyncedProjects>,
     pub(super) hub: HubView,
@@ -72,7 +72,7 @@ impl ProjectHandler for Management {
             ready: self.ready.clone(),
         };
         let register = move || {
-            // A reconciliation of the former engagement may have noted an entry after the former engagement had ended.
+            // A late reconciliation of the former engagement may have added entries.
             stale_cells.forget_project(&view.name);
             held_by_hub.forget_project(&view.name);
             projects.register(view.name.clone(), Arc::clone(&caches));
@@ -189,10 +189,10 @@ fn count_failures(caches: &ProjectCaches) -> impl Future<Output = ()> + Send + '
     }
 }
 
-/// Watches three inputs of Workloads: the offered cities, the kinds of the project, and whether the project is
-/// suspended. A change of one input requeues all Workloads. When the API server answers again, failed writes are
-/// retried, too. A failed list requeues nothing, because a reconciliation would also fail while the API server does not
-/// answer.
+/// Watches three inputs of Workloads: the offered cities, whether the kinds of the project can be listed, and whether
+/// the project is suspended. A change of one input requeues all Workloads. When the API server answers again, failed
+/// writes are retried, too. A failed list requeues nothing, because a reconciliation would also fail while the API
+/// server does not answer.
 async fn watch_needs(caches: Arc<ProjectCaches>, view: Arc<ProjectView>, queues: ManagementQueues) {
     let project = &caches.locations;
     let change = || {
@@ -202,7 +202,7 @@ async fn watch_needs(caches: Arc<ProjectCaches>, view: Arc<ProjectView>, queues:
         let mut deployments = changes(&caches.deployments);
         let mut instances = changes(&caches.instances);
         Box::pin(async move {
-            // No future ends before the project is disengaged.
+            // No sender is dropped before the project is disengaged, so the end of a future means a change.
             tokio::select! {
                 () = cities => {}
                 () = suspension => {}
@@ -218,7 +218,8 @@ async fn watch_needs(caches: Arc<ProjectCaches>, view: Arc<ProjectView>, queues:
     loop {
         let observed = Needs::observe(&caches);
         let mut effect = needs.update(observed);
-        // After an outage, both kinds are usually listed again within a second. They cause one requeue.
+        // After an outage, LocationBindings and Networks are usually both listed within a second. They cause one
+        // requeue.
         let until = Instant::now() + INTERRUPTION;
         while effect.recovered && needs.is_unknown() && timeout_at(until, &mut next).await.is_ok() {
             next = change();

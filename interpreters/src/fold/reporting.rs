@@ -16,8 +16,8 @@ use super::join::truncated;
 use super::status::StatusView;
 use super::unreachable::Unreachable;
 
-/// Minimum length of the text for one cell in the message, in characters. The length is enough for a cell name and a
-/// short reason.
+/// The text for one cell in the message is never cut to fewer characters than this. They are enough for a cell name and
+/// a short reason.
 const MIN_PER_CELL: usize = 96;
 /// Text between the parts of two cells in the message.
 const SEPARATOR: &str = "; ";

@@ -79,7 +79,7 @@ where
     pub(super) async fn check(&self, position: &Position) -> kube::Result<Verdict> {
         let list = self.metadata(position.witness(), ListParams::default().limit(1));
         let list = list.await?;
-        let found = list.items.first().map(|found| &found.metadata);
+        let found = list.items.first().map(Resource::meta);
         Ok(position.verdict(list.metadata.resource_version.as_deref(), found))
     }
 
@@ -94,7 +94,7 @@ where
         version: &str,
         key: Option<&NamespacedName>,
         continue_token: Option<String>,
-    ) -> kube::Result<ObjectList<PartialObjectMeta<K>>> {
+    ) -> kube::Result<ObjectList<Tolerant<PartialObjectMeta<K>>>> {
         let params = ListParams {
             limit: Some(PAGE),
             continue_token,
@@ -110,7 +110,7 @@ where
         &self,
         key: Option<&NamespacedName>,
         mut params: ListParams,
-    ) -> kube::Result<ObjectList<PartialObjectMeta<K>>> {
+    ) -> kube::Result<ObjectList<Tolerant<PartialObjectMeta<K>>>> {
         let namespace = key.map(|(namespace, _)| namespace.as_str());
         let path = K::url_path(&(), namespace.filter(|namespace| !namespace.is_empty()));
         if let Some((_, name)) = key {

@@ -71,8 +71,8 @@ where
             let page = follower.source.page_at(version, key_of_witness, token);
             let page = follower.permit.hold(page).await?;
             for object in &page.items {
-                let found = ObjectVersion::of(&object.metadata);
-                if known.remove(&key(&object.metadata)) != Some(found) {
+                let found = ObjectVersion::of(object.meta());
+                if known.remove(&key(object.meta())) != Some(found) {
                     return Ok(false);
                 }
             }

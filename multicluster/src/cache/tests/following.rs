@@ -256,6 +256,37 @@ async fn a_restart_of_the_front_of_many_projects_costs_no_list() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_object_with_odd_managed_fields_does_not_stop_its_kind() {
+    let following = following().await;
+    let mut fields = json!({});
+    for _ in 0..200 {
+        fields = json!({"f:a": fields});
+    }
+    let late = json!([{"manager": "x", "operation": "Update", "time": "9999-12-31T23:59:59Z"}]);
+    let deep = json!([{"manager": "x", "operation": "Update", "fieldsV1": fields}]);
+    for (name, managed) in [("late", late), ("deep", deep)] {
+        let mut odd = config_map(name);
+        odd["metadata"]["managedFields"] = managed;
+        following.server.put(odd);
+    }
+    following.server.put(config_map("b"));
+    following.until(|it| it.state() == "a@2 b@5").await;
+    // A broken connection needs a check. The object that changed last is an odd one.
+    following.server.remove::<ConfigMap>("ns", "b");
+    let mut odd = config_map("late");
+    odd["metadata"]["managedFields"] =
+        json!([{"manager": "x", "operation": "Update", "time": "9999-12-31T23:59:59Z"}]);
+    following.server.put(odd);
+    following.until(|it| it.state() == "a@2").await;
+    following.server.interrupt();
+    following.server.put(config_map("c"));
+    following.until(|it| it.state().starts_with("a@2 c@")).await;
+    // So does a cache that begins now.
+    let other = follow(following.server.clone());
+    other.until(|it| it.state().starts_with("a@2 c@")).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cache_of_metadata_requests_only_metadata() {
     let server = ApiServer::new();
     server.put(config_map("a"));
