@@ -11,7 +11,6 @@ use jiff::Timestamp;
 use kube::Resource;
 use multicluster::Cache;
 use multicluster::cache::{Index, Reflector};
-use tokio::sync::watch;
 
 /// The reachability of a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +29,7 @@ pub(crate) enum CellState {
 /// The Clusters of the hub, and the bindings of WorkloadDeployments.
 pub(crate) struct Cells {
     clusters: Cache<Cluster>,
-    listed: watch::Receiver<bool>,
+    bindings: Cache<ResourceBinding>,
     /// The state of each cell at its last event. Karmada updates each Cluster every 10 s, but the state rarely changes.
     observed: Mutex<BTreeMap<String, CellState>>,
     /// Bindings of WorkloadDeployments, by the UID of the WorkloadDeployment.
@@ -45,27 +44,33 @@ impl Cells {
         clusters: &Reflector<Cluster>,
         bindings: &Reflector<ResourceBinding>,
     ) -> Self {
-        let clusters = clusters.cache();
         Self {
-            listed: clusters.synced(),
-            clusters,
+            clusters: clusters.cache(),
+            bindings: bindings.cache(),
             observed: Mutex::default(),
             binding_of: bindings.index(deployment_of),
             by_cell: bindings.index(cells_of),
         }
     }
 
-    /// Returns the binding of a WorkloadDeployment on the hub, if the cache has it.
+    /// Returns the binding of a WorkloadDeployment on the hub, if the cache has it. While the hub refuses to list the
+    /// kind, no binding is known.
     pub(crate) fn binding_of(&self, copy: &WorkloadDeployment) -> Option<Arc<ResourceBinding>> {
+        if self.bindings.refusal().is_some() {
+            return None;
+        }
         let uid = copy.metadata.uid.as_deref()?;
         self.binding_of.get(uid).into_iter().next()
     }
 
-    /// Returns the state of a cell.
+    /// Returns the state of a cell. While the hub refuses to list the kind, the state is unknown.
     pub(crate) fn state(&self, cell: &str) -> CellState {
+        if self.clusters.refusal().is_some() {
+            return CellState::Reachable;
+        }
         match self.clusters.get("", cell) {
             Ok(Some(cluster)) => state(&cluster),
-            Ok(None) if *self.listed.borrow() => CellState::Unreachable {
+            Ok(None) if *self.clusters.synced().borrow() => CellState::Unreachable {
                 since: None,
                 message: "its Cluster does not exist".to_owned(),
             },
@@ -151,11 +156,17 @@ pub(crate) struct CopyCells<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use apiserver::ApiServer;
     use multicluster::Metrics;
+    use multicluster::cache::ListLimiter;
     use serde_json::{Value, json};
+    use tokio::time::sleep;
 
     use super::*;
     use crate::fixtures::object;
+    use crate::fixtures::servers::settle;
 
     const SINCE: &str = "2026-11-21T09:30:00Z";
 
@@ -210,17 +221,45 @@ mod tests {
         assert_eq!(state(&cluster(1, &Value::Null)), joining);
     }
 
-    #[test]
-    fn cells_are_reachable_until_clusters_are_listed() {
-        let (listing, listed) = watch::channel(false);
-        let cells = Cells {
-            listed,
-            ..cells().0
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_known_before_the_first_list_and_while_the_hub_refuses_the_kinds() {
+        let hub = ApiServer::new();
+        hub.put(json!(with_ready(1, "False")));
+        hub.put(json!(binding("a", "WorkloadDeployment", &["dfw1"])));
+        let metrics = Metrics::default();
+        let (bindings, clusters) = (
+            Reflector::new("hub", &metrics),
+            Reflector::new("hub", &metrics),
+        );
+        let cells = Cells::new(&clusters, &bindings);
+        let copy = object::<WorkloadDeployment>(json!({
+            "metadata": {"uid": "a-uid"},
+            "spec": crate::fixtures::deployment("ns-1", "a", "DFW", 1).spec,
+        }));
+        let known = || {
+            let is_gone = matches!(
+                cells.state("ord1"),
+                CellState::Unreachable { since: None, .. }
+            );
+            (
+                is_gone,
+                cells.state("dfw1"),
+                cells.binding_of(&copy).is_some(),
+            )
         };
-        assert_eq!(cells.state("dfw1"), CellState::Reachable);
-        listing.send_replace(true);
-        let gone = cells.state("dfw1");
-        assert!(matches!(gone, CellState::Unreachable { since: None, .. }));
+        let nothing = (false, CellState::Reachable, false);
+        assert_eq!(known(), nothing);
+        let lists = ListLimiter::default();
+        tokio::spawn(clusters.run(hub.client(), lists.clone()));
+        tokio::spawn(bindings.run(hub.client(), lists));
+        settle().await;
+        assert_eq!(known(), (true, unreachable("m"), true));
+
+        hub.stop_serving::<Cluster>();
+        hub.stop_serving::<ResourceBinding>();
+        hub.interrupt();
+        sleep(Duration::from_mins(2)).await;
+        assert_eq!(known(), nothing);
     }
 
     #[test]
