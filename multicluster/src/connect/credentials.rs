@@ -1,5 +1,6 @@
 //! Reads the TLS credentials of a kubeconfig again when their files change. Issuers renew client certificates, often
-//! once per hour. Without this, an API server would refuse the process when its first certificate expires.
+//! once per hour. Without this, an API server would refuse the process when its first certificate expires. The CA of an
+//! API server changes too. Then the process would refuse the API server.
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
@@ -34,6 +35,8 @@ pub struct ClusterConfig {
 struct Source {
     path: PathBuf,
     context: Option<String>,
+    /// The file with the CA of the API server, if the kubeconfig names one.
+    authority: Option<PathBuf>,
 }
 
 impl From<Config> for ClusterConfig {
@@ -43,6 +46,18 @@ impl From<Config> for ClusterConfig {
             source: None,
         }
     }
+}
+
+/// Returns the file with the CA of a context, or of the current context.
+fn authority(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<PathBuf> {
+    let context = context.or(kubeconfig.current_context.as_deref())?;
+    let mut contexts = kubeconfig.contexts.iter();
+    let context = contexts.find(|named| named.name == context)?;
+    let cluster = &context.context.as_ref()?.cluster;
+    let mut clusters = kubeconfig.clusters.iter();
+    let cluster = clusters.find(|named| named.name == *cluster)?;
+    let file = cluster.cluster.as_ref()?.certificate_authority.as_ref()?;
+    Some(PathBuf::from(file))
 }
 
 impl Source {
@@ -60,6 +75,7 @@ impl ClusterConfig {
     /// Reads a kubeconfig file. Takes the named context, or the current context if `context` is `None`.
     pub(super) async fn read(path: &Path, context: Option<&str>) -> Result<Self, KubeconfigError> {
         let source = Source {
+            authority: authority(&Kubeconfig::read_from(path)?, context),
             path: path.to_owned(),
             context: context.map(str::to_owned),
         };
@@ -69,16 +85,16 @@ impl ClusterConfig {
         })
     }
 
-    /// Returns the files with the client certificate and its key. There are none if the process has no client
-    /// certificate.
+    /// Returns the kubeconfig, and the files that it names: the CA of the API server, the client certificate and its
+    /// key.
     fn files(&self) -> Vec<PathBuf> {
         let auth = &self.config.auth_info;
-        let embedded = auth.client_certificate_data.is_some() || auth.client_key_data.is_some();
-        let kubeconfig = self.source.as_ref().filter(|_| embedded);
+        let source = self.source.iter();
+        let source = source.flat_map(|it| [Some(&it.path), it.authority.as_ref()]);
         let named = [&auth.client_certificate, &auth.client_key];
-        kubeconfig
-            .map(|source| source.path.clone())
-            .into_iter()
+        source
+            .flatten()
+            .cloned()
             .chain(named.into_iter().flatten().map(PathBuf::from))
             .collect()
     }
@@ -165,14 +181,14 @@ impl Credentials {
         let server = &self.config.config.cluster_url;
         match self.config.reload() {
             Ok(connector) => {
-                info!(%server, "the client certificate was read again");
+                info!(%server, "the TLS credentials of the kubeconfig were read again");
                 current.connector = connector;
                 current.generation += 1;
                 current.hash = hash;
                 current.problem = None;
             }
             Err(problem) if current.problem.as_ref() != Some(&problem) => {
-                warn!(%server, %problem, "the client certificate cannot be read again; the former one stays in use");
+                warn!(%server, %problem, "the TLS credentials of the kubeconfig cannot be read again; the former ones stay in use");
                 current.problem = Some(problem);
             }
             Err(_) => {}

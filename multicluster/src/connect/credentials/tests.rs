@@ -168,3 +168,36 @@ async fn an_embedded_client_certificate_is_read_again_when_the_kubeconfig_change
         second.certificate.der().to_vec()
     );
 }
+
+#[tokio::test]
+async fn the_authority_of_an_api_server_is_read_again_when_its_file_changes() {
+    let directory = TempDir::new().unwrap();
+    let (client, former, next) = (identity("client"), identity("former"), identity("next"));
+    let (former_port, next_port) = (
+        start(&former, &[&client]).await,
+        start(&next, &[&client]).await,
+    );
+    client.write(directory.path());
+    let user = "{client-certificate: client.crt, client-key: client.key}";
+    let (path, authority) = (
+        directory.path().join("kubeconfig"),
+        directory.path().join("ca.crt"),
+    );
+    let expected = client.certificate.der().to_vec();
+
+    fs::write(&path, kubeconfig(&former, former_port, user)).unwrap();
+    let embedded = transport(&path).await;
+    assert_eq!(seen(&embedded, former_port).await, expected);
+    fs::write(&path, kubeconfig(&next, former_port, user)).unwrap();
+    assert_eq!(seen(&embedded, next_port).await, expected);
+
+    let named = kubeconfig(&former, former_port, user);
+    let data = STANDARD.encode(former.certificate.pem());
+    let named = named.replace(&format!("-data: {data}"), ": ca.crt");
+    fs::write(&path, named).unwrap();
+    fs::write(&authority, former.certificate.pem()).unwrap();
+    let named = transport(&path).await;
+    assert_eq!(seen(&named, former_port).await, expected);
+    fs::write(&authority, next.certificate.pem()).unwrap();
+    assert_eq!(seen(&named, next_port).await, expected);
+}
