@@ -364,7 +364,7 @@ mod tests {
         assert!(after < RETRY / 4, "{after:?}");
     }
 
-    /// I-23: a leader stops when it reads that another process holds the lease.
+    /// A leader stops when it reads that another process holds the lease.
     #[tokio::test(start_paused = true)]
     async fn a_leader_that_sees_another_holder_stops_at_once() {
         let server = apiserver::ApiServer::new();

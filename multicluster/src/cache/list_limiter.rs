@@ -23,6 +23,9 @@ const SOON: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct ListLimiter {
     lists: Arc<Semaphore>,
+    /// Slots of caches whose last request took too long. Without them, many API servers that hang would use all slots
+    /// for most of the time.
+    slow: Arc<Semaphore>,
     retry_requested: Arc<Notify>,
     /// Changes when the API server has recovered from a failure.
     recovered: watch::Sender<()>,
@@ -34,6 +37,7 @@ impl Default for ListLimiter {
     fn default() -> Self {
         Self {
             lists: Arc::new(Semaphore::new(LISTS)),
+            slow: Arc::new(Semaphore::new(LISTS)),
             retry_requested: Arc::default(),
             recovered: watch::Sender::default(),
             restored: watch::Sender::default(),
@@ -68,9 +72,23 @@ impl ListLimiter {
 
     /// Waits for a free list slot.
     pub(super) async fn permit(&self) -> ListPermit {
+        self.permit_of(&self.lists).await
+    }
+
+    /// Waits for a free list slot of a cache that had another permit before.
+    pub(super) async fn permit_after(&self, former: &ListPermit) -> ListPermit {
+        let slots = match former.was_too_long {
+            true => &self.slow,
+            false => &self.lists,
+        };
+        self.permit_of(slots).await
+    }
+
+    async fn permit_of(&self, slots: &Arc<Semaphore>) -> ListPermit {
         ListPermit {
-            slot: Arc::clone(&self.lists).acquire_owned().await.ok(),
+            slot: Arc::clone(slots).acquire_owned().await.ok(),
             until: Instant::now() + SLOT_MAX,
+            was_too_long: false,
             recovered: self.recovered.subscribe(),
         }
     }
@@ -118,6 +136,8 @@ impl ListLimiter {
 pub(super) struct ListPermit {
     slot: Option<OwnedSemaphorePermit>,
     until: Instant,
+    /// Whether a request has held the slot for too long.
+    was_too_long: bool,
     recovered: watch::Receiver<()>,
 }
 
@@ -144,6 +164,7 @@ impl ListPermit {
             Some(_) => sleep_until(self.until).await,
             None => std::future::pending().await,
         }
+        self.was_too_long = true;
         self.end();
     }
 }
@@ -171,6 +192,30 @@ mod tests {
         permits[1].end();
         permits.push(lists.permit().await);
         assert_eq!(begin.elapsed(), SLOT_MAX);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn caches_that_hang_again_and_again_take_no_slots_of_others() {
+        let lists = ListLimiter::default();
+        let hang = |lists: ListLimiter| async move {
+            let mut permit = lists.permit().await;
+            loop {
+                let hung = timeout(HALF_A_MINUTE, permit.hold(std::future::pending::<()>()));
+                assert!(hung.await.is_err());
+                permit = lists.permit_after(&permit).await;
+            }
+        };
+        for _ in 0..100 * LISTS {
+            tokio::spawn(hang(lists.for_another_server()));
+        }
+        // Each of them has hung once.
+        sleep(SLOT_MAX * 100 + HALF_A_MINUTE).await;
+        let begin = Instant::now();
+        let mut permit = lists.permit().await;
+        permit.hold(async {}).await;
+        let next = lists.permit_after(&permit).await;
+        assert_eq!(begin.elapsed(), Duration::ZERO);
+        drop(next);
     }
 
     #[tokio::test(start_paused = true)]

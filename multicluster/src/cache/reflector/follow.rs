@@ -77,7 +77,7 @@ where
                     follower.position.lose();
                     // A check may hold a slot. Waiting for another slot would block all caches that do the same.
                     follower.permit.end();
-                    follower.permit = follower.lists.permit().await;
+                    follower.permit = follower.lists.permit_after(&follower.permit).await;
                 }
                 End::Failed(error) => {
                     // The API server cannot send the next event of this version.
