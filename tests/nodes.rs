@@ -141,6 +141,7 @@ fn all() -> Vec<(&'static str, Test)> {
 fn soak() -> Vec<(&'static str, Test)> {
     tests![
         Deployed deployed::renewals_and_another_authority;
+        Apart deployed::the_go_manager_is_replaced_and_restored;
     ]
 }
 

@@ -5,6 +5,8 @@
 mod changes;
 #[path = "deployed/flow.rs"]
 mod flow;
+#[path = "deployed/former.rs"]
+mod former;
 #[path = "deployed/load.rs"]
 mod load;
 #[path = "deployed/objects.rs"]
@@ -24,6 +26,7 @@ pub(crate) use changes::{
     renewals_and_another_authority,
 };
 pub(crate) use flow::{a_workload_goes_all_the_way_and_back, containers_run_as_the_manifest_says};
+pub(crate) use former::the_go_manager_is_replaced_and_restored;
 pub(crate) use single::a_single_cluster_is_its_own_project;
 
 use crate::fixture;

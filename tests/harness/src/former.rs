@@ -1,8 +1,14 @@
 //! What the Go manager leaves, for tests of a takeover: the objects of a customer on all planes, and the Lua
 //! customization on the hub. Also checks of what a customer notices.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "an index of a JSON value does not panic when a field is missing"
+)]
+
 mod customer;
 mod objects;
+mod program;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -20,6 +26,7 @@ use serde_json::{Value, json};
 
 pub use customer::{Customer, Shown};
 pub use objects::{HASH, QUOTA};
+pub(crate) use program::find_or_build;
 
 use crate::wait;
 

@@ -146,14 +146,29 @@ impl Load {
                 )
             }
         });
-        load.repeat(CallKind::ApiServer, 2 * OF_ADMISSION, move || {
-            let customer = customer.clone();
-            async move { accepts(&customer).await }
-        });
+        load.create_workloads(customer);
         load.ask_by_karmada(installation).await?;
         load.look_at_certificates(installation.management().client(), trusted);
         load.until_more_calls().await?;
         Ok(load)
+    }
+
+    /// Starts only the creations by the project's API server. No other caller needs another program to answer.
+    pub(super) async fn of_api_server(installation: &Installation) -> anyhow::Result<Self> {
+        let mut load = Self {
+            record: Arc::default(),
+            tasks: JoinSet::new(),
+        };
+        let (_, customer) = installation.customer().await?;
+        load.create_workloads(customer);
+        Ok(load)
+    }
+
+    fn create_workloads(&mut self, customer: Client) {
+        self.repeat(CallKind::ApiServer, 2 * OF_ADMISSION, move || {
+            let customer = customer.clone();
+            async move { accepts(&customer).await }
+        });
     }
 
     /// Repeats a call, and records its result.
