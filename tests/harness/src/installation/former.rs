@@ -9,7 +9,9 @@ use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 
-use super::steps::{ADMISSION, APPLY, DEPLOY_CELL, INTERPRETER, WITHIN, of_cell, refuses_with};
+use super::steps::{
+    ADMISSION, APPLY, CRDS_OF_OURS, DEPLOY_CELL, INTERPRETER, WITHIN, of_cell, refuses_with,
+};
 use super::{Installation, InstallationConfig};
 use crate::former::{CUSTOMIZATION, customization, find_or_build};
 use crate::node::ISSUER_NAME;
@@ -54,12 +56,12 @@ impl Installation {
         )
         .await?;
         // The namespace and the Secrets are the same before and after a takeover.
-        let (secrets, _) = split(self.deploy_step(APPLY)?, "management apply")?;
+        let secrets = before(self.deploy_step(APPLY)?, "management apply")?;
         self.operator.run(secrets).await?;
         self.operator.run(INSTALL).await?;
         for cell in &config.cells {
             self.hub.until_joined(&cell.name).await?;
-            let (secrets, _) = split(self.deploy_step(DEPLOY_CELL)?, "cell apply")?;
+            let secrets = before(self.deploy_step(DEPLOY_CELL)?, "cell apply")?;
             let commands = format!("{secrets}{INSTALL_IN_CELL}");
             self.operator.run(&of_cell(&commands, cell)).await?;
         }
@@ -111,7 +113,7 @@ impl Installation {
     pub async fn begin_takeover(&self, config: &InstallationConfig) -> anyhow::Result<()> {
         self.run_step("1. Save a copy", config).await?;
         for cell in &config.cells {
-            let crds = self.install_step("1. Install the CRDs", 0)?;
+            let crds = self.install_step(CRDS_OF_OURS, 0)?;
             self.operator.run(&of_cell(crds, cell)).await?;
         }
         self.run_step("3. Stop the Go manager in the cells", config)
@@ -128,8 +130,8 @@ impl Installation {
         self.until_called().await
     }
 
-    /// Runs all commands of a step of a takeover, or of the way back. Commands for `cell` run for every cell. Returns the
-    /// output.
+    /// Runs all commands of a step of a takeover, or of the way back, and returns their output. Commands for `cell` run
+    /// for every cell.
     ///
     /// # Errors
     ///
@@ -143,6 +145,7 @@ impl Installation {
         ensure!(!blocks.is_empty(), "no commands below {heading:?}");
         let mut output = String::new();
         for block in blocks {
+            // The shell function `cell` of the documentation, with its arguments.
             if !block.contains("cell ") {
                 output += &self.operator.run(block).await?;
                 continue;
@@ -155,8 +158,9 @@ impl Installation {
     }
 }
 
-/// Splits commands before the line that begins with `mark`.
-fn split<'c>(commands: &'c str, mark: &str) -> anyhow::Result<(&'c str, &'c str)> {
-    let at = commands.find(mark);
-    Ok(commands.split_at(at.with_context(|| format!("no {mark:?} in {commands}"))?))
+/// Returns the commands before the line that begins with `mark`.
+fn before<'c>(commands: &'c str, mark: &str) -> anyhow::Result<&'c str> {
+    let parts = commands.split_once(mark);
+    let (before, _) = parts.with_context(|| format!("no {mark:?} in {commands}"))?;
+    Ok(before)
 }

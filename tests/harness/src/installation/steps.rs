@@ -42,7 +42,7 @@ pub(super) const INTERPRETER: &str = "6. Register the interpreter";
 pub(super) const ADMISSION: &str = "7. Register admission";
 pub(super) const APPLY: &str = "Apply";
 pub(super) const DEPLOY_CELL: &str = "Deploy a cell";
-const CRDS_OF_OURS: &str = "1. Install the CRDs";
+pub(super) const CRDS_OF_OURS: &str = "1. Install the CRDs";
 const USER_ON_HUB: &str = "The user on the hub";
 /// Paths of Milo's front. compute-federation replaces the second one by the path of each project.
 const ROOT: &str = "";
