@@ -144,6 +144,7 @@ fn soak() -> Vec<(&'static str, Test)> {
     tests![
         Deployed deployed::renewals_and_another_authority;
         Deployed deployed::memory_and_cpu_of_the_pods;
+        Apart deployed::the_go_manager_is_replaced_and_restored;
     ]
 }
 

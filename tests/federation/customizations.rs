@@ -1,46 +1,13 @@
 //! Checks that the controller reports Lua customizations that shadow the webhook.
 
-use anyhow::Context;
 use api::karmada::ResourceInterpreterCustomization;
+use harness::former::{CUSTOMIZATION as NAME, customization};
 use harness::{Federation, wait};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams};
 use kube::{Api, Client};
-use serde_json::{Value, json};
 
 use crate::fixture::{WITHIN, create};
-
-/// Name of the Lua customization of WorkloadDeployment. After an operator has deleted it, Karmada calls the webhook of
-/// compute-federation instead.
-pub(crate) const NAME: &str = "workloaddeployment";
-const SCRIPTS: &str = include_str!("../tools/karmada/customization.lua");
-
-/// Returns the Lua script of one operation. The script begins after the comment line `-- <operation>`. It ends before
-/// the next line that begins with `-- `, or at the end of the file.
-fn script(mark: &str) -> anyhow::Result<&'static str> {
-    let (_, rest) = SCRIPTS
-        .split_once(&format!("-- {mark}\n"))
-        .with_context(|| format!("customization.lua has no line \"-- {mark}\""))?;
-    Ok(rest.split_once("\n-- ").map_or(rest, |(script, _)| script))
-}
-
-/// Returns a customization for objects of `kind`, with all scripts.
-pub(crate) fn customization(name: &str, kind: &str) -> anyhow::Result<Value> {
-    Ok(json!({
-        "apiVersion": "config.karmada.io/v1alpha1",
-        "kind": "ResourceInterpreterCustomization",
-        "metadata": {"name": name},
-        "spec": {
-            "target": {"apiVersion": api::API_VERSION, "kind": kind},
-            "customizations": {
-                "retention": {"luaScript": script("retention")?},
-                "statusReflection": {"luaScript": script("statusReflection")?},
-                "statusAggregation": {"luaScript": script("statusAggregation")?},
-                "dependencyInterpretation": {"luaScript": script("dependencyInterpretation")?},
-            },
-        },
-    }))
-}
 
 /// Returns the API of customizations.
 pub(crate) fn all(hub: Client) -> Api<DynamicObject> {

@@ -1,60 +1,34 @@
 //! compute-federation takes over the objects of the Go baseline without a visible disturbance.
 
-#[path = "takeover/baseline.rs"]
-mod baseline;
-#[path = "takeover/customer.rs"]
-mod customer;
-
-use anyhow::{Context, ensure};
-use api::{Instance, Workload, WorkloadDeployment, annotations, labels};
+use anyhow::Context;
+use api::{Workload, WorkloadDeployment};
+use harness::former::{
+    CUSTOMIZATION, Customer, FormerDeployment, FormerNamespace, Shown, WEB, customization,
+};
 use harness::{Federation, wait};
-use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
 use kube::core::GroupVersionKind;
-use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
 
-use crate::customizations::{self, customization, until_counted};
+use crate::customizations::{self, until_counted};
 use crate::fixture::{self, DFW, ORD, Space, WITHIN, create, patch, policies, workload};
-use customer::{Customer, Shown};
 
-const WEB: &str = "web";
 /// Name of our webhook's registration with Karmada.
 const REGISTRATION: &str = "compute-federation";
 
-/// A deployment of the Workload.
-struct BaselineDeployment {
-    placement: &'static str,
-    city: &'static str,
-    cell: &'static str,
-}
-
-const DEPLOYMENTS: [BaselineDeployment; 2] = [
-    BaselineDeployment {
+const DEPLOYMENTS: [FormerDeployment; 2] = [
+    FormerDeployment {
         placement: "us",
         city: "DFW",
         cell: DFW,
     },
-    BaselineDeployment {
+    FormerDeployment {
         placement: "west",
         city: "ORD",
         cell: ORD,
     },
 ];
-
-impl BaselineDeployment {
-    fn name(&self) -> String {
-        format!("{WEB}-{}-{}", self.placement, self.city.to_lowercase())
-    }
-
-    fn instance(&self) -> String {
-        format!("{}-0", self.name())
-    }
-
-    fn policy(&self) -> String {
-        format!("city-{}", self.city.to_lowercase())
-    }
-}
 
 /// I-7: every legacy form of a label is accepted.
 pub(crate) async fn objects_of_the_baseline_are_adopted() -> anyhow::Result<()> {
@@ -80,32 +54,33 @@ async fn take_over(federation: &Federation) -> anyhow::Result<()> {
     }
     let hub = federation.hub().client();
     let customizations = customizations::all(hub.clone());
-    let lua = customization(customizations::NAME, "WorkloadDeployment")?;
+    let lua = customization(CUSTOMIZATION, "WorkloadDeployment")?;
     create(&customizations, lua).await?;
     let registration = InterpreterRegistration::remove(federation).await?;
     let space = Space::create(federation, "takeover").await?;
-    baseline::leave(&space, &DEPLOYMENTS).await?;
-    let before = Shown::to_the_customer(&space).await?;
-    let inside = uids_of_others(&space).await?;
-    let customer = Customer::watch(&space);
+    let former = former(&space);
+    former.leave_objects().await?;
+    let before = Shown::to_the_customer(&former).await?;
+    let inside = former.uids_of_others().await?;
+    let customer = Customer::watch(&former);
 
     // The order in which the managers start does not matter. In this test, the manager of a cell starts last.
     registration.restore().await?;
     for manager in managers {
         manager.lock().await.restart().await?;
     }
-    until_adopted(&space).await?;
+    former.until_adopted().await?;
     until_counted(federation, 1).await?;
     let same = || async {
-        let after = Shown::to_the_customer(&space).await?;
+        let after = Shown::to_the_customer(&former).await?;
         before.is_kept_in(&after)
     };
     wait::eventually("the project is as before", WITHIN, same).await?;
-    assert_eq!(uids_of_others(&space).await?, inside);
+    assert_eq!(former.uids_of_others().await?, inside);
 
     // In the last step, an operator registers the webhook. Then Karmada calls the webhook.
     customizations
-        .delete(customizations::NAME, &DeleteParams::default())
+        .delete(CUSTOMIZATION, &DeleteParams::default())
         .await?;
     until_counted(federation, 0).await?;
     let relabelled = json!({"metadata": {"labels": {"example.com/interpreted": "anew"}}});
@@ -115,10 +90,10 @@ async fn take_over(federation: &Federation) -> anyhow::Result<()> {
     }
     space.until_settled(WEB, 2).await?;
     wait::eventually("the project is as before", WITHIN, same).await?;
-    assert_eq!(uids_of_others(&space).await?, inside);
-    customer.was_never_disturbed(&space).await?;
+    assert_eq!(former.uids_of_others().await?, inside);
+    customer.was_never_disturbed(&former).await?;
 
-    update_and_delete(&space).await
+    update_and_delete(&space, &former).await
 }
 
 /// The registration of our webhook. The baseline has no such registration.
@@ -149,90 +124,26 @@ impl InterpreterRegistration {
     }
 }
 
-/// Waits until every object has the fields that the baseline did not set.
-async fn until_adopted(space: &Space<'_>) -> anyhow::Result<()> {
-    let namespaces: Api<Namespace> = Api::all(space.federation.hub().client());
-    let is_rewritten = |namespace: &Namespace| {
-        namespace.labels().get(labels::UPSTREAM_CLUSTER_NAME) == Some(&"cluster-single".to_owned())
-    };
-    wait::until(
-        &namespaces,
-        &space.hub_name,
-        "relabelled",
-        WITHIN,
-        is_rewritten,
-    )
-    .await?;
-    for it in &DEPLOYMENTS {
-        let propagates = |policy: &DynamicObject| {
-            policy.data["spec"]["propagateDeps"] == true
-                && policy.labels().get(labels::CITY_CODE).map(String::as_str) == Some(it.city)
-        };
-        let adopted = "adopted";
-        wait::until(&policies(space), &it.policy(), adopted, WITHIN, propagates).await?;
-        let deployments: Api<WorkloadDeployment> = space.in_project();
-        let is_recorded = |deployment: &WorkloadDeployment| {
-            let record = deployment
-                .annotations()
-                .get(annotations::FEDERATION_NAMESPACE);
-            record == Some(&space.hub_name)
-        };
-        let name = it.name();
-        let deployment = wait::until(&deployments, &name, "recorded", WITHIN, is_recorded).await?;
-        let copy = space.on_hub::<WorkloadDeployment>().get(&name).await?;
-        for (plane, owner) in [
-            (space.on_hub::<Instance>(), copy.uid()),
-            (space.in_project(), deployment.uid()),
-        ] {
-            let is_linked = |instance: &Instance| {
-                let label = instance.labels().get(labels::WORKLOAD_DEPLOYMENT_NAME);
-                let owners = instance.owner_references();
-                label == Some(&name) && owners.iter().any(|it| Some(&it.uid) == owner.as_ref())
-            };
-            wait::until(&plane, &it.instance(), "linked", WITHIN, is_linked).await?;
-        }
-        let runs_ours = |instance: &Instance| {
-            let controller = instance.spec.controller.as_ref();
-            controller.is_some_and(|controller| controller.template_hash.starts_with("v1-"))
-        };
-        let instances = space.in_cell(it.cell);
-        wait::until(&instances, &it.instance(), adopted, WITHIN, runs_ours).await?;
+/// Returns the namespace on all planes.
+fn former(space: &Space<'_>) -> FormerNamespace {
+    let federation = space.federation;
+    let cells = federation.cells();
+    FormerNamespace {
+        project: federation.project().client(),
+        project_name: "single".to_owned(),
+        name: space.name.clone(),
+        hub: federation.hub().client(),
+        hub_name: space.hub_name.clone(),
+        cells: cells
+            .map(|cell| (cell.name().to_owned(), cell.client()))
+            .collect(),
+        network: fixture::NETWORK.to_owned(),
+        deployments: DEPLOYMENTS.to_vec(),
     }
-    Ok(())
-}
-
-/// Returns the UIDs of all objects outside the project. The customer does not see these objects.
-async fn uids_of_others(space: &Space<'_>) -> anyhow::Result<Vec<String>> {
-    async fn uid<K>(api: Api<K>, name: &str) -> anyhow::Result<String>
-    where
-        K: Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
-    {
-        let object = api.get(name).await.with_context(|| name.to_owned())?;
-        ensure!(
-            object.meta().deletion_timestamp.is_none(),
-            "{name} is being deleted"
-        );
-        object.uid().context("no UID")
-    }
-    let hub = space.federation.hub().client();
-    let mut uids = vec![uid(Api::<Namespace>::all(hub), &space.hub_name).await?];
-    for it in &DEPLOYMENTS {
-        let (name, instance) = (&it.name(), &it.instance());
-        let cell = space.federation.cell(it.cell)?.client();
-        uids.extend([
-            uid(policies(space), &it.policy()).await?,
-            uid(space.on_hub::<WorkloadDeployment>(), name).await?,
-            uid(space.on_hub::<Instance>(), instance).await?,
-            uid(Api::<Namespace>::all(cell), &space.hub_name).await?,
-            uid(space.in_cell::<WorkloadDeployment>(it.cell), name).await?,
-            uid(space.in_cell::<Instance>(it.cell), instance).await?,
-        ]);
-    }
-    Ok(uids)
 }
 
 /// Scales one city up. Then deletes the Workload and checks that no object is left.
-async fn update_and_delete(space: &Space<'_>) -> anyhow::Result<()> {
+async fn update_and_delete(space: &Space<'_>, former: &FormerNamespace) -> anyhow::Result<()> {
     let wanted = workload(WEB, &[("us", &["DFW"], 2), ("west", &["ORD"], 1)]);
     let scaled = json!({"spec": {"placements": wanted["spec"]["placements"]}});
     patch::<Workload>(&space.in_project(), WEB, scaled).await?;
@@ -241,7 +152,7 @@ async fn update_and_delete(space: &Space<'_>) -> anyhow::Result<()> {
     space.until_instances(space.in_project(), &all).await?;
     space.until_instances(space.on_hub(), &all).await?;
 
-    baseline::give_claims_back(space, &DEPLOYMENTS).await?;
+    former.give_claims_back().await?;
     space.delete_workload(WEB).await?;
     space.until_empty().await?;
     space.until_instances(space.in_project(), &[]).await?;

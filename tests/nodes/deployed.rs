@@ -5,6 +5,8 @@
 mod changes;
 #[path = "deployed/flow.rs"]
 mod flow;
+#[path = "deployed/former.rs"]
+mod former;
 #[path = "deployed/interpreter.rs"]
 mod interpreter;
 #[path = "deployed/kills.rs"]
@@ -19,6 +21,8 @@ mod replicas;
 mod resources;
 #[path = "deployed/single.rs"]
 mod single;
+#[path = "deployed/webhooks.rs"]
+mod webhooks;
 
 use std::time::Duration;
 
@@ -27,6 +31,7 @@ use harness::{CellConfig, Installation, InstallationConfig};
 
 pub(crate) use changes::{no_call_fails_during_planned_changes, renewals_and_another_authority};
 pub(crate) use flow::{a_workload_goes_all_the_way_and_back, containers_run_as_the_manifest_says};
+pub(crate) use former::the_go_manager_is_replaced_and_restored;
 pub(crate) use interpreter::the_interpreter_answers_without_the_management_process;
 pub(crate) use kills::{
     a_killed_leader_costs_only_the_calls_in_flight,

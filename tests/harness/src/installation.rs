@@ -3,6 +3,7 @@
 
 mod documentation;
 mod exposed;
+mod former;
 mod image;
 mod operator;
 mod single;
@@ -20,6 +21,7 @@ use kube::{Api, Client, ResourceExt};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
+pub use former::FORMER_IMAGE;
 pub use operator::Operator;
 pub use single::SingleCluster;
 pub use steps::refuses;
@@ -77,6 +79,7 @@ pub struct Installation {
 struct Pages {
     install: Page,
     deploy: Page,
+    upgrade: Page,
 }
 
 impl Pages {
@@ -84,6 +87,7 @@ impl Pages {
         Ok(Self {
             install: Page::read("docs/operate/install.md")?,
             deploy: Page::read("docs/operate/deploy.md")?,
+            upgrade: Page::read("docs/operate/upgrade.md")?,
         })
     }
 
@@ -145,10 +149,8 @@ impl Installation {
     ///
     /// When a part does not start, or a command of the documentation fails. The error contains the command.
     pub async fn start(config: &InstallationConfig) -> anyhow::Result<Self> {
-        inotify::ensure_instances()?;
         let begin = Instant::now();
-        let directory = files::create(&config.target, "installation")?;
-        let mut installation = Self::boot(config, directory).await?;
+        let mut installation = Self::boot(config).await?;
         installation.booted_after = begin.elapsed();
         // On the heap: the futures of all steps would overflow the stack of a test.
         let installed = installation.install(config).boxed().await;
@@ -157,7 +159,25 @@ impl Installation {
         Ok(installation)
     }
 
-    async fn boot(config: &InstallationConfig, directory: PathBuf) -> anyhow::Result<Self> {
+    /// Starts all clusters and installs a stand-in for the Go manager, with manifests of the Go manager's names. Returns
+    /// when the project's API server calls admission.
+    ///
+    /// # Errors
+    ///
+    /// When a part does not start, or a manifest is refused.
+    pub async fn start_former(config: &InstallationConfig) -> anyhow::Result<Self> {
+        let begin = Instant::now();
+        let mut installation = Self::boot(config).await?;
+        installation.booted_after = begin.elapsed();
+        let installed = installation.install_former(config).boxed().await;
+        installed.with_context(|| format!("in {}", installation.directory.display()))?;
+        installation.ready_after = begin.elapsed();
+        Ok(installation)
+    }
+
+    async fn boot(config: &InstallationConfig) -> anyhow::Result<Self> {
+        inotify::ensure_instances()?;
+        let directory = files::create(&config.target, "installation")?;
         let pages = Pages::read()?;
         let operator = pages.operator(&directory, config)?;
         let management = async {

@@ -22,6 +22,7 @@ pub mod checkout;
 mod crash;
 pub mod federation;
 mod files;
+pub mod former;
 mod forward;
 mod go;
 pub mod hub;

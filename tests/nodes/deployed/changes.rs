@@ -10,8 +10,9 @@ use kube::api::DeleteParams;
 use kube::{Api, ResourceExt};
 use tokio::time::Instant;
 
-use super::load::{FailedCall, Load, expect_authority};
+use super::load::{FailedCall, Load};
 use super::replicas::{self, Replicas};
+use super::webhooks::expect_authority;
 
 /// Number of replicas in the overlay `management-plane`.
 pub(super) const REPLICAS: usize = 2;

@@ -7,13 +7,15 @@ use anyhow::ensure;
 use harness::{Installation, wait};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, ResourceExt};
+use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::WITHIN;
 use super::changes::{REPLICAS, Report, lines};
 use super::load::{FailedCall, Load};
-use super::replicas;
+use super::webhooks::{INTERPRET, Webhooks};
+use super::{objects, replicas};
 
 /// Time until another replica leads: the duration of the lease, and 1 s for a machine with much other load.
 const AFTER_KILL: Duration = Duration::from_secs(15 + 1);
@@ -40,13 +42,17 @@ pub(crate) async fn a_leader_out_of_memory_costs_only_the_calls_in_flight(
     installation: &Installation,
 ) -> anyhow::Result<()> {
     let kill = LeaderKill::prepare(installation).await?;
+    let webhooks = Webhooks::of(installation).await?;
+    let caller = webhooks.caller_of(&kill.leader, INTERPRET)?;
+    let mut review = objects::interpretation();
+    review["request"]["object"]["metadata"]["annotations"] = json!({"large": "x".repeat(LARGE)});
     replicas::limit_memory(&kill.leader, LEFT)?;
     let begin = Instant::now();
     let mut requests = JoinSet::new();
     for _ in 0..LARGE_REQUESTS {
-        let request = kill.load.interpret_large(&kill.leader, LARGE)?;
+        let (caller, review) = (caller.clone(), review.clone());
         // The requests fail, because their process ends.
-        requests.spawn(async move { request.await.ok() });
+        requests.spawn(async move { caller.post(&review).await.ok() });
     }
     kill.expect_take_over("out of memory", begin).await?;
     let pods: Api<Pod> = replicas::of_management(installation).pods;

@@ -13,22 +13,16 @@ use api::{Workload, WorkloadDeployment};
 use harness::installation::{Installation, NAMESPACE};
 use harness::wait;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::core::GroupVersionKind;
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
-use super::objects::{self, INTERPRETED, REGISTRATION};
+use super::objects::{self, INTERPRETED};
+use super::webhooks::{INTERPRET, VALIDATE, Webhooks};
 use super::{CITY, WITHIN};
-use crate::client::{self, TrustedBundle, WebhookCaller};
 
-/// The name of the webhook server in its certificate.
-const SERVER: &str = "compute-webhook.compute-system.svc";
-/// The paths of the webhook server.
-pub(super) const INTERPRET: &str = "/interpret";
-pub(super) const VALIDATE: &str = "/validate-compute-datumapis-com-v1alpha-workload";
 /// Timeouts of a call: those of the registrations.
 const OF_INTERPRETER: Duration = Duration::from_secs(3);
 const OF_ADMISSION: Duration = Duration::from_secs(10);
@@ -93,12 +87,10 @@ impl CallRecord {
 }
 
 /// Running callers.
+#[derive(Default)]
 pub(super) struct Load {
     record: Arc<Mutex<CallRecord>>,
     tasks: JoinSet<()>,
-    /// Address and port of the Service.
-    address: String,
-    trusted: TrustedBundle,
 }
 
 /// Number of calls, and of renewed certificates.
@@ -119,17 +111,10 @@ impl fmt::Display for CallCounts {
 impl Load {
     /// Starts the callers, and waits until all of them have made calls.
     pub(super) async fn start(installation: &Installation) -> anyhow::Result<Self> {
-        let trusted = TrustedBundle::follow(registrations(installation)).await?;
-        let mut load = Self {
-            record: Arc::default(),
-            tasks: JoinSet::new(),
-            address: format!("{}:443", installation.webhook_address().await?),
-            trusted: trusted.clone(),
-        };
-        let address = load.address.clone();
+        let webhooks = Webhooks::of(installation).await?;
+        let mut load = Self::default();
         let (user, customer) = installation.customer().await?;
-        let caller = |path| caller(&address, path, &trusted);
-        let interpreter = (caller(INTERPRET), objects::interpretation());
+        let interpreter = (webhooks.caller(INTERPRET), objects::interpretation());
         load.repeat(CallKind::Interpreter, OF_INTERPRETER, move || {
             let (caller, review) = interpreter.clone();
             async move {
@@ -140,7 +125,7 @@ impl Load {
                 )
             }
         });
-        let admission = (caller(VALIDATE), objects::admission_review(&user));
+        let admission = (webhooks.caller(VALIDATE), objects::admission_review(&user));
         load.repeat(CallKind::Admission, OF_ADMISSION, move || {
             let (caller, review) = admission.clone();
             async move {
@@ -151,14 +136,26 @@ impl Load {
                 )
             }
         });
-        load.repeat(CallKind::ApiServer, 2 * OF_ADMISSION, move || {
+        load.create_workloads(customer);
+        load.ask_by_karmada(installation).await?;
+        load.look_at_certificates(installation.management().client(), webhooks);
+        load.until_more_calls().await?;
+        Ok(load)
+    }
+
+    /// Starts only the creations by the project's API server. No other caller needs another program to answer.
+    pub(super) async fn of_api_server(installation: &Installation) -> anyhow::Result<Self> {
+        let mut load = Self::default();
+        let (_, customer) = installation.customer().await?;
+        load.create_workloads(customer);
+        Ok(load)
+    }
+
+    fn create_workloads(&mut self, customer: Client) {
+        self.repeat(CallKind::ApiServer, 2 * OF_ADMISSION, move || {
             let customer = customer.clone();
             async move { accepts(&customer).await }
         });
-        load.ask_by_karmada(installation).await?;
-        load.look_at_certificates(installation.management().client(), trusted);
-        load.until_more_calls().await?;
-        Ok(load)
     }
 
     /// Repeats a call, and records its result.
@@ -216,7 +213,7 @@ impl Load {
     }
 
     /// Records the certificates of all Pods. A Pod may end at any time, so errors do not count.
-    fn look_at_certificates(&mut self, management: Client, trusted: TrustedBundle) {
+    fn look_at_certificates(&mut self, management: Client, webhooks: Webhooks) {
         let record = Arc::clone(&self.record);
         let pods: Api<Pod> = Api::namespaced(management, NAMESPACE);
         self.tasks.spawn(async move {
@@ -226,8 +223,9 @@ impl Load {
                     continue;
                 };
                 for pod in all {
-                    let address = address_of(&pod).unwrap_or_default();
-                    let caller = caller(&address, INTERPRET, &trusted);
+                    let Ok(caller) = webhooks.caller_of(&pod, INTERPRET) else {
+                        continue;
+                    };
                     if let Ok(Ok(leaf)) = timeout(LOOK, caller.certificate()).await {
                         let mut record = lock(&record);
                         let of_pod = record.certificates.entry(pod.name_any());
@@ -236,25 +234,6 @@ impl Load {
                 }
             }
         });
-    }
-
-    /// Returns a call of the interpreter in a Pod, with an object of about this size in bytes. It does not count.
-    pub(super) fn interpret_large(
-        &self,
-        pod: &Pod,
-        bytes: usize,
-    ) -> anyhow::Result<impl Future<Output = anyhow::Result<Value>> + Send + 'static> {
-        let address = address_of(pod).context("the Pod has no address")?;
-        let caller = caller(&address, INTERPRET, &self.trusted);
-        let mut review = objects::interpretation();
-        review["request"]["object"]["metadata"]["annotations"] =
-            json!({"large": "x".repeat(bytes)});
-        Ok(async move { caller.post(&review).await })
-    }
-
-    /// Returns a caller of the Service with this path of the webhook server.
-    pub(super) fn caller(&self, path: &str) -> WebhookCaller {
-        caller(&self.address, path, &self.trusted)
     }
 
     /// Returns the number of calls and renewals until now.
@@ -301,35 +280,8 @@ impl Load {
     }
 }
 
-/// Fails if the webhook server does not serve a certificate of this CA.
-pub(super) async fn expect_authority(
-    installation: &Installation,
-    authority: &str,
-) -> anyhow::Result<()> {
-    let address = format!("{}:443", installation.webhook_address().await?);
-    let served = client::certificate(&address, SERVER, authority).await;
-    served
-        .map(drop)
-        .context("no certificate of the expected CA")
-}
-
 fn lock(record: &Mutex<CallRecord>) -> MutexGuard<'_, CallRecord> {
     record.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn caller(address: &str, path: &str, trusted: &TrustedBundle) -> WebhookCaller {
-    WebhookCaller {
-        address: address.to_owned(),
-        server: SERVER.to_owned(),
-        path: path.to_owned(),
-        trusted: trusted.clone(),
-    }
-}
-
-/// Returns the address of the webhook server in a Pod.
-fn address_of(pod: &Pod) -> Option<String> {
-    let ip = pod.status.as_ref()?.pod_ip.as_deref()?;
-    Some(format!("{ip}:9443"))
 }
 
 fn expect(answer: &Value, pointer: &str, value: &Value) -> anyhow::Result<()> {
@@ -341,15 +293,6 @@ fn failed_lines(log: &Path) -> anyhow::Result<Vec<String>> {
     let text = fs::read_to_string(log).with_context(|| log.display().to_string())?;
     let lines = text.lines().filter(|line| line.contains(FAILED_IN_KARMADA));
     Ok(lines.map(str::to_owned).collect())
-}
-
-/// Returns the API of the interpreter's registration on the hub, and its name.
-fn registrations(installation: &Installation) -> (Api<DynamicObject>, &'static str) {
-    let kind = "ResourceInterpreterWebhookConfiguration";
-    let kind = GroupVersionKind::gvk("config.karmada.io", "v1alpha1", kind);
-    let client = installation.hub().plane().client();
-    let api = Api::all_with(client, &ApiResource::from_gvk(&kind));
-    (api, REGISTRATION)
 }
 
 /// Creates a Workload without effect.

@@ -16,8 +16,9 @@ use tokio::time::{Instant, sleep, timeout};
 use super::CELL;
 use super::changes::REPLICAS;
 use super::flow::{create_settled, no_container_has_restarted};
-use super::load::{INTERPRET, Load, VALIDATE};
+use super::load::Load;
 use super::replicas::{self, Replicas};
+use super::webhooks::{INTERPRET, VALIDATE, Webhooks};
 
 /// Duration of each measurement.
 const PERIOD: Duration = Duration::from_mins(1);
@@ -55,7 +56,7 @@ pub(crate) async fn memory_and_cpu_of_the_pods(installation: &Installation) -> a
     let load = Load::start(installation).await?;
     measure(&containers, "calls").await?;
     eprintln!("{}", load.counts());
-    let hostile = send_hostile_bodies(&load);
+    let hostile = send_hostile_bodies(&Webhooks::of(installation).await?);
     measure(&containers, "hostile bodies").await?;
     drop((hostile, load));
     no_container_has_restarted(installation.management()).await?;
@@ -71,7 +72,7 @@ pub(crate) async fn memory_and_cpu_of_the_pods(installation: &Installation) -> a
 }
 
 /// Sends hostile bodies to admission and to the interpreter, until the tasks are dropped. Any answer is right.
-fn send_hostile_bodies(load: &Load) -> JoinSet<()> {
+fn send_hostile_bodies(webhooks: &Webhooks) -> JoinSet<()> {
     let mut callers = JoinSet::new();
     for (path, bodies) in [
         (INTERPRET, hostile::interpretations(LARGEST)),
@@ -80,7 +81,7 @@ fn send_hostile_bodies(load: &Load) -> JoinSet<()> {
         let bodies = bodies.into_iter().map(|hostile| Bytes::from(hostile.body));
         let bodies: Vec<_> = bodies.collect();
         for first in 0..CALLERS {
-            let (caller, bodies) = (load.caller(path), bodies.clone());
+            let (caller, bodies) = (webhooks.caller(path), bodies.clone());
             callers.spawn(async move {
                 for body in bodies.iter().cycle().skip(first) {
                     // A refused connection, a late answer and an error are right too.

@@ -43,17 +43,22 @@ impl Page {
         self.nth(heading, language, 0)
     }
 
+    /// Returns all blocks of a language below a heading.
+    pub(super) fn all(&self, heading: &str, language: &str) -> Vec<&str> {
+        let is_it = |block: &&Block| block.heading == heading && block.language == language;
+        let blocks = self.blocks.iter().filter(is_it);
+        blocks.map(|block| block.text.as_str()).collect()
+    }
+
     /// Returns a block of a language below a heading. The first one has the index 0.
     pub(super) fn nth(&self, heading: &str, language: &str, index: usize) -> anyhow::Result<&str> {
-        let of_heading = |block: &&Block| block.heading == heading && block.language == language;
-        let block = self.blocks.iter().filter(of_heading).nth(index);
-        let block = block.with_context(|| {
+        let block = self.all(heading, language).into_iter().nth(index);
+        block.with_context(|| {
             format!(
                 "{}: no block {index} of {language} below {heading:?}",
                 self.path
             )
-        })?;
-        Ok(&block.text)
+        })
     }
 }
 

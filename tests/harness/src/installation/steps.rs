@@ -24,11 +24,11 @@ use crate::{CellConfig, Hub, Node, checkout, provider, wait};
 
 /// Time limit until the project's API server calls admission, and until the interpreter's registration has a
 /// `caBundle`.
-const WITHIN: Duration = Duration::from_mins(1);
+pub(super) const WITHIN: Duration = Duration::from_mins(1);
 /// The cell of the documentation.
 const CELL: &str = "dfw1";
 /// The issuer of certificates in the documentation.
-const ISSUER: &str = "datum-control-plane";
+pub(super) const ISSUER: &str = "datum-control-plane";
 /// CRDs of other Kubernetes operators that the documentation requires in the management cluster.
 const CRDS: [&str; 3] = [
     "grafana.integreatly.org_grafanadashboards",
@@ -39,6 +39,10 @@ const CRDS: [&str; 3] = [
 pub(super) const RIGHTS: &str = "3. Give the rights on the hub";
 pub(super) const SERVICE_FOR_OTHERS: &str = "4. Deploy the management process";
 pub(super) const INTERPRETER: &str = "6. Register the interpreter";
+pub(super) const ADMISSION: &str = "7. Register admission";
+pub(super) const APPLY: &str = "Apply";
+pub(super) const DEPLOY_CELL: &str = "Deploy a cell";
+pub(super) const CRDS_OF_OURS: &str = "1. Install the CRDs";
 const USER_ON_HUB: &str = "The user on the hub";
 /// Paths of Milo's front. compute-federation replaces the second one by the path of each project.
 const ROOT: &str = "";
@@ -46,6 +50,21 @@ const PROJECTS: &str = "/projects/none/control-plane";
 
 impl Installation {
     pub(super) async fn install(&mut self, config: &InstallationConfig) -> anyhow::Result<()> {
+        self.prepare(config).await?;
+        self.give_rights().await?;
+        let management = async { self.operator.run(self.deploy_step(APPLY, 0)?).await };
+        let cells = config.cells.iter().map(|cell| self.deploy_cell(cell));
+        tokio::try_join!(management, try_join_all(cells))?;
+        self.create_services("in hub root").await?;
+        for heading in [INTERPRETER, ADMISSION] {
+            self.operator.run(self.install_step(heading, 0)?).await?;
+        }
+        self.start_platform().await?;
+        self.until_called().await
+    }
+
+    /// Writes the files of the operator, gives the clusters what the documentation requires, and registers the cells.
+    pub(super) async fn prepare(&mut self, config: &InstallationConfig) -> anyhow::Result<()> {
         self.write_files(config).await?;
         let project = self.milo.project(PROJECT)?.client();
         tokio::try_join!(
@@ -54,34 +73,47 @@ impl Installation {
             config.offer_cities(&project).boxed()
         )?;
         for cell in &config.cells {
-            let crds = self.install_step("1. Install the CRDs", 0)?;
+            let crds = self.install_step(CRDS_OF_OURS, 0)?;
             self.operator.run(&of_cell(crds, cell)).await?;
             self.hub.register(self.cell(&cell.name)?).await?;
             let label = self.install_step("2. Label the cells", 0)?;
             self.operator.run(&of_cell(label, cell)).await?;
         }
-        let rights = self.install_step(RIGHTS, 0)?;
-        self.operator.run(rights).await?;
-        trust(&self.pages, &self.operator, &self.hub, &self.management).await?;
+        trust(&self.pages, &self.operator, &self.hub, &self.management).await
+    }
+
+    /// Gives the users of the processes their roles on the hub, at the root and in the project.
+    pub(super) async fn give_rights(&self) -> anyhow::Result<()> {
+        self.operator.run(self.install_step(RIGHTS, 0)?).await?;
         let rights = "The users at the root and in the projects";
-        self.operator.run(self.deploy_step(rights, 0)?).await?;
-        let management = async { self.operator.run(self.deploy_step("Apply", 0)?).await };
-        let cells = config.cells.iter().map(|cell| self.deploy_cell(cell));
-        tokio::try_join!(management, try_join_all(cells))?;
-        let service = self.install_step(SERVICE_FOR_OTHERS, 0)?;
-        let address = self.webhook_address().await?;
         self.operator
-            .run(&service.replace("ADDRESS", &address))
-            .await?;
-        for heading in [INTERPRETER, "7. Register admission"] {
-            self.operator.run(self.install_step(heading, 0)?).await?;
-        }
+            .run(self.deploy_step(rights, 0)?)
+            .await
+            .map(drop)
+    }
+
+    /// Creates the Service of the webhook server on other API servers: `in hub root`, or one of them.
+    pub(super) async fn create_services(&self, planes: &str) -> anyhow::Result<()> {
+        let commands = self.install_step(SERVICE_FOR_OTHERS, 0)?;
+        let commands = commands.replace("in hub root", planes);
+        let address = self.webhook_address().await?;
+        let commands = commands.replace("ADDRESS", &address);
+        self.operator.run(&commands).await.map(drop)
+    }
+
+    /// Lets the project's API server call the webhooks of the root, and starts the providers.
+    pub(super) async fn start_platform(&mut self) -> anyhow::Result<()> {
         self.registrations = Some(self.milo.copy_registrations(PROJECT)?);
         for cell in &self.cells {
             let logs = cell.directory().join("logs");
             let provider = provider::start(cell.name(), &cell.kubeconfig(), &logs).await?;
             self.providers.push(provider);
         }
+        Ok(())
+    }
+
+    /// Waits until the project's API server calls admission, and the interpreter's registration has a `caBundle`.
+    pub(super) async fn until_called(&self) -> anyhow::Result<()> {
         let (_, customer) = self.customer().await?;
         let called = || refuses(&customer);
         wait::eventually("the project's API server calls admission", WITHIN, called).await?;
@@ -111,13 +143,13 @@ impl Installation {
     /// Installs the process of a cell, as soon as Karmada can place our kinds in the cell.
     async fn deploy_cell(&self, cell: &CellConfig) -> anyhow::Result<String> {
         self.hub.until_joined(&cell.name).await?;
-        let check = self.install_step("1. Install the CRDs", 1)?;
+        let check = self.install_step(CRDS_OF_OURS, 1)?;
         self.operator.run(&of_cell(check, cell)).await?;
-        let commands = self.deploy_step("Deploy a cell", 0)?;
+        let commands = self.deploy_step(DEPLOY_CELL, 0)?;
         self.operator.run(&of_cell(commands, cell)).await
     }
 
-    fn install_step(&self, heading: &str, index: usize) -> anyhow::Result<&str> {
+    pub(super) fn install_step(&self, heading: &str, index: usize) -> anyhow::Result<&str> {
         self.pages.install.nth(heading, "sh", index)
     }
 
@@ -275,7 +307,7 @@ fn folder(cell: &str) -> String {
 }
 
 /// Returns the commands of the documentation for this cell.
-fn of_cell(commands: &str, cell: &CellConfig) -> String {
+pub(super) fn of_cell(commands: &str, cell: &CellConfig) -> String {
     let folder = folder(&cell.name);
     let commands = commands
         .replace(
@@ -295,6 +327,11 @@ fn of_cell(commands: &str, cell: &CellConfig) -> String {
 ///
 /// When the Workload is accepted, or refused with another error.
 pub async fn refuses(customer: &Client) -> anyhow::Result<()> {
+    refuses_with(customer, "Unsupported value: \"NONE\": supported values: ").await
+}
+
+/// Checks that admission refuses a Workload with this error, because its city does not exist.
+pub(super) async fn refuses_with(customer: &Client, expected: &str) -> anyhow::Result<()> {
     let scale = json!({"minReplicas": 1, "instanceManagementPolicy": "OrderedReady"});
     let workload = json!({
         "metadata": {"name": "refused"},
@@ -321,9 +358,6 @@ pub async fn refuses(customer: &Client) -> anyhow::Result<()> {
         .err()
         .context("the Workload is accepted")?
         .to_string();
-    ensure!(
-        error.contains("Unsupported value: \"NONE\": supported values: "),
-        "{error}"
-    );
+    ensure!(error.contains(expected), "{error}");
     Ok(())
 }

@@ -7,7 +7,6 @@ use anyhow::{Context, ensure};
 use api::condition::{self, Condition};
 use api::{Instance, Workload, WorkloadDeployment};
 use futures::StreamExt;
-use harness::wait::{self, SteadyBackoff};
 use kube::api::ListParams;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
@@ -18,9 +17,10 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::fixture::{Space, WITHIN};
+use super::{FormerNamespace, WITHIN};
+use crate::wait::{self, SteadyBackoff};
 
-/// Fields that the baseline does not write, or that customers ignore: messages and hashes.
+/// Fields that the Go manager does not write, or that customers ignore: messages and hashes.
 const IGNORED: [&str; 4] = [
     "message",
     "observedGeneration",
@@ -29,20 +29,28 @@ const IGNORED: [&str; 4] = [
 ];
 
 /// The objects of the project, by kind and name.
-pub(super) struct Shown(BTreeMap<String, Value>);
+pub struct Shown(BTreeMap<String, Value>);
 
 impl Shown {
-    pub(super) async fn to_the_customer(space: &Space<'_>) -> anyhow::Result<Self> {
+    /// Reads the objects.
+    ///
+    /// # Errors
+    ///
+    /// When an object is being deleted, or the API server refuses a request.
+    pub async fn to_the_customer(namespace: &FormerNamespace) -> anyhow::Result<Self> {
         let mut shown = BTreeMap::new();
-        show::<Workload>(&mut shown, space.in_project()).await?;
-        show::<WorkloadDeployment>(&mut shown, space.in_project()).await?;
-        show::<Instance>(&mut shown, space.in_project()).await?;
+        show::<Workload>(&mut shown, namespace.in_project()).await?;
+        show::<WorkloadDeployment>(&mut shown, namespace.in_project()).await?;
+        show::<Instance>(&mut shown, namespace.in_project()).await?;
         Ok(Self(shown))
     }
 
-    /// Returns an error unless `after` has the same objects with the same values. Further labels and annotations are
-    /// allowed.
-    pub(super) fn is_kept_in(&self, after: &Self) -> anyhow::Result<()> {
+    /// Checks that `after` has the same objects with the same values. Further labels and annotations are allowed.
+    ///
+    /// # Errors
+    ///
+    /// When an object or a value differs. The error contains both values.
+    pub fn is_kept_in(&self, after: &Self) -> anyhow::Result<()> {
         let names = |shown: &Self| shown.0.keys().cloned().collect::<Vec<_>>();
         ensure!(names(self) == names(after), "{:?}", names(after));
         for ((name, former), current) in self.0.iter().zip(after.0.values()) {
@@ -103,7 +111,7 @@ fn forget(value: &mut Value) {
 }
 
 /// Watches every version of every object in the project.
-pub(super) struct Customer {
+pub struct Customer {
     seen: watch::Receiver<SeenObjects>,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -125,42 +133,47 @@ impl Drop for Customer {
 }
 
 impl Customer {
-    pub(super) fn watch(space: &Space<'_>) -> Self {
+    /// Begins to watch.
+    pub fn watch(namespace: &FormerNamespace) -> Self {
         let (sender, seen) = watch::channel(SeenObjects::default());
+        let deployments = i32::try_from(namespace.deployments.len()).unwrap_or(i32::MAX);
         let tasks = vec![
-            follow::<Workload>(space.in_project(), &sender, |workload| {
-                let status = workload.status.as_ref()?;
+            follow::<Workload>(namespace.in_project(), &sender, move |workload| {
+                let status = workload.status.clone().unwrap_or_default();
                 let counters = [
                     status.replicas,
                     status.ready_replicas,
                     status.current_replicas,
                 ];
-                (counters == [2; 3] && available(&status.conditions)).then_some(())
+                counters == [deployments; 3] && available(&status.conditions)
             }),
-            follow::<WorkloadDeployment>(space.in_project(), &sender, |deployment| {
-                let status = deployment.status.as_ref()?;
+            follow::<WorkloadDeployment>(namespace.in_project(), &sender, |deployment| {
+                let status = deployment.status.clone().unwrap_or_default();
                 let counters = [
                     status.replicas,
                     status.ready_replicas,
                     status.current_replicas,
                 ];
-                (counters == [1; 3] && available(&status.conditions)).then_some(())
+                counters == [1; 3] && available(&status.conditions)
             }),
-            follow::<Instance>(space.in_project(), &sender, |instance| {
-                let conditions = &instance.status.as_ref()?.conditions;
-                let types = ["Programmed", "Running", "Ready", "QuotaGranted"];
-                let all = types.map(|type_| condition::is_true(conditions, type_));
-                (all == [true; 4]).then_some(())
+            follow::<Instance>(namespace.in_project(), &sender, |instance| {
+                let status = instance.status.clone().unwrap_or_default();
+                let mut types = ["Programmed", "Running", "Ready", "QuotaGranted"].iter();
+                types.all(|type_| condition::is_true(&status.conditions, type_))
             }),
         ];
         Self { seen, tasks }
     }
 
-    /// Returns an error if a version was less available than the version before it, or if an object was deleted.
-    pub(super) async fn was_never_disturbed(self, space: &Space<'_>) -> anyhow::Result<()> {
-        let mut current = versions::<Workload>(space.in_project()).await?;
-        current.extend(versions::<WorkloadDeployment>(space.in_project()).await?);
-        current.extend(versions::<Instance>(space.in_project()).await?);
+    /// Checks that no version was less available than the first one, and that no object was deleted.
+    ///
+    /// # Errors
+    ///
+    /// When there was such a version. The error contains all of them.
+    pub async fn was_never_disturbed(self, namespace: &FormerNamespace) -> anyhow::Result<()> {
+        let mut current = versions::<Workload>(namespace.in_project()).await?;
+        current.extend(versions::<WorkloadDeployment>(namespace.in_project()).await?);
+        current.extend(versions::<Instance>(namespace.in_project()).await?);
         wait::eventually("the last version is seen", WITHIN, || async {
             ensure!(self.seen.borrow().versions == current);
             Ok(())
@@ -197,7 +210,7 @@ where
 fn follow<K>(
     api: Api<K>,
     sender: &watch::Sender<SeenObjects>,
-    is_well: fn(&K) -> Option<()>,
+    is_well: impl Fn(&K) -> bool + Send + 'static,
 ) -> JoinHandle<()>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
@@ -220,7 +233,7 @@ where
                 seen.versions.insert(uid, version);
                 seen.count += 1;
                 let going = object.meta().deletion_timestamp.is_some();
-                if gone || going || is_well(&object).is_none() {
+                if gone || going || !is_well(&object) {
                     let (kind, name) = (K::kind(&()), object.name_any());
                     let status = &json!(object)["status"];
                     let complaint = format!("{kind} {name}: gone {gone}, going {going}, {status}");
