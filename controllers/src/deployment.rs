@@ -99,6 +99,9 @@ impl DeploymentController {
                 .await?;
         }
         for instance in &plan.refresh {
+            if errors.must_wait() {
+                break;
+            }
             let Some(ordinal) = ordinal(deployment, instance) else {
                 continue;
             };
@@ -109,7 +112,7 @@ impl DeploymentController {
             );
         }
         match plan.steps.first() {
-            _ if !is_confirmed => {}
+            _ if !is_confirmed || errors.must_wait() => {}
             Some(RolloutStep::Create(ordinal)) => {
                 errors.note(
                     self.ensure(context, &instances, deployment, None, *ordinal)
@@ -126,6 +129,9 @@ impl DeploymentController {
             Some(RolloutStep::Wait(_)) | None => {}
         }
         for instance in &plan.delete {
+            if errors.must_wait() {
+                break;
+            }
             errors.note(
                 self.writer
                     .delete(context, &instances, instance.as_ref())
@@ -134,6 +140,9 @@ impl DeploymentController {
         }
         let invalid = Collection::new(&cell.client, &namespace, None);
         for metadata in &plan.delete_undecodable {
+            if errors.must_wait() {
+                break;
+            }
             // A delete needs only the metadata.
             let instance: PartialObjectMeta<Instance> = metadata.clone().into_response_partial();
             errors.note(self.writer.delete(context, &invalid, &instance).await);

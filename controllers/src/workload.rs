@@ -1,5 +1,6 @@
 //! Creates the WorkloadDeployments of a Workload on the project plane (docs/concepts/flow.md).
 
+mod ending;
 mod plan;
 #[cfg(test)]
 mod reconcile_tests;
@@ -47,9 +48,17 @@ impl Controller for WorkloadController {
         key: ProjectKey,
     ) -> Result<Outcome, ReconcileError> {
         let project = self.projects.get(&key.project)?;
-        let Some(workload) = project.workloads.get(&key.namespace, &key.name)? else {
-            project.require(&project.workloads)?;
-            return Ok(Outcome::Gone);
+        let workload = match project.workloads.get(&key.namespace, &key.name) {
+            Ok(Some(workload)) => workload,
+            Ok(None) => {
+                project.require(&project.workloads)?;
+                return Ok(Outcome::Gone);
+            }
+            Err(undecodable) => {
+                let workload = ending::terminating(&project, &key).ok_or(undecodable)?;
+                self.end(context, &project, &workload).await?;
+                return Ok(Outcome::Settled);
+            }
         };
         let unlisted = project.unlisted();
         if let Err(not_listed) = project.require(&project.deployments) {
@@ -173,15 +182,7 @@ impl WorkloadController {
         }
         errors.result()?;
         if plan.remove_finalizer {
-            let uid = workload.uid().unwrap_or_default();
-            if deployments.has_child(labels::WORKLOAD_UID, &uid).await? {
-                return Err(ReconcileError::NotYet {
-                    object: describe(workload),
-                    missing: "its WorkloadDeployments to be gone".to_owned(),
-                });
-            }
-            self.writer
-                .remove_finalizer(context, &workloads, workload, finalizer)
+            self.release(context, &deployments, &workloads, workload)
                 .await?;
         } else if is_withheld {
             return Err(ReconcileError::NotYet {

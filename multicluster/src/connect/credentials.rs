@@ -99,28 +99,31 @@ impl ClusterConfig {
             .collect()
     }
 
-    fn reload(&self) -> Result<HttpsConnector<HttpConnector>, String> {
+    /// Reads the kubeconfig again. Returns the connector, and the files that the kubeconfig names now.
+    fn reload(&self) -> Result<(HttpsConnector<HttpConnector>, Vec<PathBuf>), String> {
+        let connector = |config| connector(config).map_err(|error| error.to_string());
         let Some(source) = &self.source else {
-            return connector(&self.config).map_err(|error| error.to_string());
+            return Ok((connector(&self.config)?, self.files()));
         };
         // Loading a kubeconfig is async in kube, but it waits for nothing.
-        let loaded = source.load().now_or_never();
-        let config = loaded.ok_or("kube waits for something")?;
-        let config = config.map_err(|error| error.to_string())?;
-        connector(&config).map_err(|error| error.to_string())
+        let loaded = Self::read(&source.path, source.context.as_deref()).now_or_never();
+        let loaded = loaded.ok_or("kube waits for something")?;
+        let loaded = loaded.map_err(|error| error.to_string())?;
+        Ok((connector(&loaded.config)?, loaded.files()))
     }
 }
 
 /// The TLS credentials for new connections to an API server.
 pub(super) struct Credentials {
     config: ClusterConfig,
-    files: Vec<PathBuf>,
     interval: Duration,
     hasher: RandomState,
     current: Mutex<Current>,
 }
 
 struct Current {
+    /// The files that are read again.
+    files: Vec<PathBuf>,
     connector: HttpsConnector<HttpConnector>,
     /// Number of times that the credentials were replaced.
     generation: u64,
@@ -146,6 +149,7 @@ impl Credentials {
         // The files are hashed before the connector is made. A change between the two is noticed at the next check.
         let hash = hash(&hasher, &files);
         let current = Current {
+            files,
             connector: connector(&config.config)?,
             generation: 0,
             hash,
@@ -154,7 +158,6 @@ impl Credentials {
         };
         Ok(Self {
             config,
-            files,
             interval,
             hasher,
             current: Mutex::new(current),
@@ -165,7 +168,7 @@ impl Credentials {
     /// requests. If the files cannot be used, the former credentials stay in use.
     pub(super) fn current(&self) -> (HttpsConnector<HttpConnector>, u64) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.files.is_empty() && current.checked.elapsed() >= self.interval {
+        if !current.files.is_empty() && current.checked.elapsed() >= self.interval {
             current.checked = Instant::now();
             self.renew(&mut current);
         }
@@ -173,18 +176,23 @@ impl Credentials {
     }
 
     fn renew(&self, current: &mut Current) {
-        let hash = hash(&self.hasher, &self.files);
-        if hash == current.hash {
+        let found = hash(&self.hasher, &current.files);
+        if found == current.hash {
             current.problem = None;
             return;
         }
         let server = &self.config.config.cluster_url;
         match self.config.reload() {
-            Ok(connector) => {
+            Ok((connector, files)) => {
                 info!(%server, "the TLS credentials of the kubeconfig were read again");
                 current.connector = connector;
                 current.generation += 1;
-                current.hash = hash;
+                // If the kubeconfig names other files now, the next check reads them once more.
+                current.hash = match files == current.files {
+                    true => found,
+                    false => found.wrapping_add(1),
+                };
+                current.files = files;
                 current.problem = None;
             }
             Err(problem) if current.problem.as_ref() != Some(&problem) => {

@@ -156,6 +156,7 @@ pub(super) fn is_drifted(deployment: &WorkloadDeployment, instance: &Instance) -
             || hash.starts_with(HASH_PREFIX) && has_other_metadata(deployment, instance))
 }
 
+/// `controller` does not count: it is set when an Instance is created, and a template may contain it too.
 fn has_another_spec(deployment: &WorkloadDeployment, instance: &Instance) -> bool {
     let without_controller = |spec: &InstanceSpec| InstanceSpec {
         controller: None,

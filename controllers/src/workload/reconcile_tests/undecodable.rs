@@ -107,3 +107,37 @@ async fn an_undecodable_deployment_is_deleted_with_its_workload() {
     converge(&controller, || project_key("web"), &planes.servers()).await;
     assert!(planes.project.get::<Workload>("default", "web").is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_undecodable_workload_ends_with_its_deployments() {
+    let (planes, controller) = start_undecodable().await;
+    let spoil = |terminating: bool| {
+        planes
+            .project
+            .modify::<Workload>("default", "web", |workload| {
+                workload["spec"]["placements"] = json!(7);
+                if terminating {
+                    workload["metadata"]["deletionTimestamp"] = json!("2026-11-21T09:59:00Z");
+                }
+            });
+    };
+    spoil(false);
+    settle().await;
+    let error = reconcile(&controller, project_key("web")).await.unwrap();
+    assert!(error.is_err());
+    assert_eq!(take_writes(&planes.servers()), [""; 0]);
+    spoil(true);
+    settle().await;
+    let writes = converge(&controller, || project_key("web"), &planes.servers()).await;
+    let expected = [
+        "delete workloaddeployments default/web-us-ord",
+        "delete workloaddeployments default/web-us-dfw",
+    ];
+    assert_eq!(writes, expected);
+    for name in [DEPLOYMENT, OTHER] {
+        planes.project.remove::<WorkloadDeployment>("default", name);
+    }
+    settle().await;
+    let writes = converge(&controller, || project_key("web"), &planes.servers()).await;
+    assert_eq!(writes, ["patch workloads default/web"]);
+}

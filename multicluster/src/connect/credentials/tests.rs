@@ -201,3 +201,27 @@ async fn the_authority_of_an_api_server_is_read_again_when_its_file_changes() {
     fs::write(&authority, next.certificate.pem()).unwrap();
     assert_eq!(seen(&named, next_port).await, expected);
 }
+
+#[tokio::test]
+async fn the_files_that_a_changed_kubeconfig_names_are_followed() {
+    let directory = TempDir::new().unwrap();
+    let server = identity("server");
+    let clients = ["first", "second", "third"].map(identity);
+    let [first, second, third] = clients.each_ref();
+    let port = start(&server, &[first, second, third]).await;
+    let other = directory.path().join("other");
+    fs::create_dir(&other).unwrap();
+    first.write(directory.path());
+    second.write(&other);
+    let path = directory.path().join("kubeconfig");
+    let user = "{client-certificate: client.crt, client-key: client.key}";
+    fs::write(&path, kubeconfig(&server, port, user)).unwrap();
+    let transport = transport(&path).await;
+    let expected = |client: &Identity| client.certificate.der().to_vec();
+    assert_eq!(seen(&transport, port).await, expected(first));
+    let user = "{client-certificate: other/client.crt, client-key: other/client.key}";
+    fs::write(&path, kubeconfig(&server, port, user)).unwrap();
+    assert_eq!(seen(&transport, port).await, expected(second));
+    third.write(&other);
+    assert_eq!(seen(&transport, port).await, expected(third));
+}
