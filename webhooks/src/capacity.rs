@@ -17,6 +17,7 @@
 //! that the requests of other source addresses are next.
 
 mod pool;
+mod requesters;
 mod sources;
 #[cfg(test)]
 mod tests;
@@ -35,6 +36,7 @@ use crate::limits::Limits;
 use crate::metrics::InFlightGuard;
 use crate::overload::Overloaded;
 use pool::Pool;
+use requesters::{RequesterShare, Requesters};
 use sources::{Source, Sources};
 
 /// Largest body that counts as small, in bytes. The work on a larger body is long (see [`is_long_work`]).
@@ -63,6 +65,7 @@ pub(crate) struct Capacity {
     decoding: Arc<Semaphore>,
     decoding_max: usize,
     sources: Sources,
+    requesters: Arc<Requesters>,
     /// One permit for each request whose long work may use a CPU at a time. All protocols share the permits.
     workers: Arc<Semaphore>,
 }
@@ -110,6 +113,7 @@ impl Capacity {
             small: Pool::new(part),
             large: Pool::new(part),
             sources: Sources::new(three_quarters, large_max),
+            requesters: Arc::new(Requesters::new(decoding_max / 4)),
             decoding: Arc::new(Semaphore::new(decoding_max)),
             decoding_max,
             workers,
@@ -181,6 +185,20 @@ impl Work<'_> {
 }
 
 impl RequestPermit {
+    /// Counts the bytes of this request for its requester, while its access reviews are in flight.
+    ///
+    /// # Errors
+    ///
+    /// [`Overloaded`] if other requests of this requester hold a quarter of the part `decoding`.
+    pub(crate) fn hold_for(&self, project: &str, user: &str) -> Result<RequesterShare, Overloaded> {
+        let decoding = self
+            .decoding
+            .as_ref()
+            .map_or(0, OwnedSemaphorePermit::num_permits);
+        let bytes = self.bytes.saturating_add(decoding);
+        self.capacity.requesters.hold(project, user, bytes)
+    }
+
     /// Gives the slot back. The request no longer counts in [`Limits::requests`], but its bytes still count in
     /// [`Limits::bytes_in_flight`].
     pub(crate) fn release_slot(&mut self) {

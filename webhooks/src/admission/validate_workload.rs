@@ -65,6 +65,9 @@ pub(crate) async fn validate_workload(
     }
     let is_reviewed = requester.is_some();
     if let Some(requester) = requester {
+        let _share = work
+            .permit
+            .hold_for(project.as_str(), &requester.username)?;
         let concurrent = concurrent_reviews(work.body, requester.review_bytes(&networks));
         let template = AccessReview {
             requester: Arc::new(requester),

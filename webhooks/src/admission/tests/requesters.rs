@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use api::ProjectName;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use http::StatusCode;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::{FakeProjects, allowed, create, server};
 use crate::admission::{AccessDecision, ProjectLookupError, VALIDATE_WORKLOAD};
@@ -111,6 +115,23 @@ async fn a_review_that_hangs_ends_before_the_callers_deadline() {
         message.ends_with("the API server of project p1 did not answer in time; try again"),
         "{message}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_of_one_user_that_wait_for_reviews_leave_room_for_those_of_another() {
+    let server = server(FakeProjects::new().answering("default", allowed()));
+    let mut hangs = create("hangs");
+    hangs["request"]["object"]["metadata"]["annotations"] = json!({"a": "x".repeat(200 << 10)});
+    let requests = (0..60).map(|_| server.post(VALIDATE_WORKLOAD, &hangs));
+    let mut requests: FuturesUnordered<_> = requests.collect();
+    while let Ok(Some((code, answer))) = timeout(Duration::from_millis(1), requests.next()).await {
+        assert_eq!(code, StatusCode::TOO_MANY_REQUESTS, "{answer}");
+    }
+    // They use a quarter of the bytes for decoding, which are 96 MiB.
+    assert!((5..15).contains(&requests.len()), "{}", requests.len());
+    let mut other = create("default");
+    other["request"]["userInfo"]["username"] = json!("bob");
+    server.assert_allowed(&other).await;
 }
 
 #[tokio::test(start_paused = true)]
