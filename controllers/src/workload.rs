@@ -55,7 +55,7 @@ impl Controller for WorkloadController {
                 return Ok(Outcome::Gone);
             }
             Err(undecodable) => {
-                let workload = ending::terminating(&project, &key).ok_or(undecodable)?;
+                let workload = Self::terminating(&project, &key).ok_or(undecodable)?;
                 self.end(context, &project, &workload).await?;
                 return Ok(Outcome::Settled);
             }

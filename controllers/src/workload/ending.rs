@@ -15,14 +15,17 @@ use crate::runtime::{ReconcileContext, ReconcileError};
 /// A Workload with only its metadata.
 type PartialWorkload = PartialObjectMeta<Workload>;
 
-/// Returns the metadata of a Workload from the cache, if it is terminating.
-pub(super) fn terminating(project: &ProjectCaches, key: &ProjectKey) -> Option<PartialWorkload> {
-    let metadata = project.workloads.metadata_of(&key.namespace, &key.name)?;
-    let workload: PartialWorkload = metadata.into_response_partial();
-    is_terminating(&workload).then_some(workload)
-}
-
 impl WorkloadController {
+    /// Returns the metadata of a Workload from the cache, if it is terminating.
+    pub(super) fn terminating(
+        project: &ProjectCaches,
+        key: &ProjectKey,
+    ) -> Option<PartialWorkload> {
+        let metadata = project.workloads.metadata_of(&key.namespace, &key.name)?;
+        let workload: PartialWorkload = metadata.into_response_partial();
+        is_terminating(&workload).then_some(workload)
+    }
+
     /// Deletes the WorkloadDeployments of a terminating Workload that cannot be decoded, then removes its finalizer.
     ///
     /// # Errors
