@@ -185,6 +185,11 @@ impl<K> Inner<K> {
         self.refusal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Forgets that the API server has refused the kind, because it has listed the kind.
+    pub(super) fn forget_refusal(&self) {
+        *self.refusal_lock() = None;
+    }
+
     /// Changes the sync state. Receivers are told only if it differs.
     pub(super) fn set_sync_state(&self, sync_state: SyncState) {
         self.sync_state.send_if_modified(|former| {

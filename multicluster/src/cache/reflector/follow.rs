@@ -120,6 +120,8 @@ where
             follower
                 .position
                 .listed(version, newest.map(CacheEntry::metadata));
+            // The handlers may ask whether the kind is refused.
+            self.cache.inner.forget_refusal();
             self.apply(Event::InitDone);
             return Ok(());
         }
