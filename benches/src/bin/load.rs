@@ -49,6 +49,13 @@ struct Args {
     /// File with the body of each request.
     #[arg(long)]
     body: PathBuf,
+    /// Name of the user in the body. With --users, other connections replace it by other names: the server limits what
+    /// one user may do at a time.
+    #[arg(long)]
+    user: Option<String>,
+    /// Number of users. Each connection has one of them.
+    #[arg(long, default_value_t = 1, requires = "user")]
+    users: usize,
     /// Send only one request, and write its answer to this file.
     #[arg(long)]
     answer: Option<PathBuf>,
@@ -98,13 +105,11 @@ async fn main() -> anyhow::Result<()> {
         return fs::write(file, answer).context("--answer");
     }
     if let (Some(rate), Some(seconds)) = (args.rate, args.seconds) {
-        return client
-            .at_rate(rate, Duration::from_secs_f64(seconds), args.connections)
-            .await;
+        return at_rate(&client, &args, rate, Duration::from_secs_f64(seconds)).await;
     }
     let mut connections = JoinSet::new();
-    for _ in 0..args.connections {
-        connections.spawn(client.clone().keep_busy());
+    for connection in 0..args.connections {
+        connections.spawn(client.of(&args, connection).keep_busy());
     }
     let measured = measure(&args, &client.answered);
     tokio::select! {
@@ -148,6 +153,19 @@ async fn measure(args: &Args, answered: &AtomicU64) -> anyhow::Result<()> {
 }
 
 impl LoadClient {
+    /// Returns the client of a connection: its requests are those of the connection's user.
+    fn of(&self, args: &Args, connection: usize) -> Self {
+        let mut client = self.clone();
+        let user = connection % args.users.max(1);
+        if let (Some(name), 1..) = (&args.user, user) {
+            let body = String::from_utf8_lossy(&self.body);
+            let quoted = |name: &str| format!("\"{name}\"");
+            let own = quoted(&format!("{name}-{user}"));
+            client.body = body.replace(&quoted(name), &own).into();
+        }
+        client
+    }
+
     async fn connect(&self) -> anyhow::Result<SendRequest<Full<Bytes>>> {
         let stream = TcpStream::connect(self.address).await?;
         stream.set_nodelay(true)?;
@@ -177,50 +195,55 @@ impl LoadClient {
             self.answered.fetch_add(1, Ordering::Relaxed);
         }
     }
+}
 
-    /// Sends a request at each planned time, over the next free connection. The latency is measured from the planned
-    /// time, so it includes the wait for a free connection.
-    async fn at_rate(self, rate: f64, time: Duration, connections: usize) -> anyhow::Result<()> {
-        ensure!(rate > 0.0, "--rate is {rate}, must be greater than 0");
-        let interval = Duration::from_secs_f64(1.0 / rate);
-        let (plan, planned) = unbounded_channel::<Instant>();
-        let planned = Arc::new(Mutex::new(planned));
-        let mut calls = JoinSet::new();
-        for _ in 0..connections {
-            let (client, planned) = (self.clone(), Arc::clone(&planned));
-            let mut sender = client.connect().await?;
-            calls.spawn(async move {
-                let mut latencies = Vec::new();
-                loop {
-                    let next = planned.lock().await.recv().await;
-                    let Some(begin) = next else {
-                        return anyhow::Ok(latencies);
-                    };
-                    client.call(&mut sender).await?;
-                    latencies.push(begin.elapsed().as_nanos());
-                }
-            });
-        }
-        // A thread is used because the timer of the runtime has a resolution of only one millisecond.
-        let pace = std::thread::spawn(move || {
-            let begin = Instant::now();
-            let mut next = begin;
-            while next.duration_since(begin) < time && plan.send(next).is_ok() {
-                next += interval;
-                std::thread::sleep(next.saturating_duration_since(Instant::now()));
+/// Sends a request at each planned time, over the next free connection. The latency is measured from the planned
+/// time, so it includes the wait for a free connection.
+async fn at_rate(
+    client: &LoadClient,
+    args: &Args,
+    rate: f64,
+    time: Duration,
+) -> anyhow::Result<()> {
+    ensure!(rate > 0.0, "--rate is {rate}, must be greater than 0");
+    let interval = Duration::from_secs_f64(1.0 / rate);
+    let (plan, planned) = unbounded_channel::<Instant>();
+    let planned = Arc::new(Mutex::new(planned));
+    let mut calls = JoinSet::new();
+    for connection in 0..args.connections {
+        let (client, planned) = (client.of(args, connection), Arc::clone(&planned));
+        let mut sender = client.connect().await?;
+        calls.spawn(async move {
+            let mut latencies = Vec::new();
+            loop {
+                let next = planned.lock().await.recv().await;
+                let Some(begin) = next else {
+                    return anyhow::Ok(latencies);
+                };
+                client.call(&mut sender).await?;
+                latencies.push(begin.elapsed().as_nanos());
             }
         });
-        let mut latencies = Vec::new();
-        while let Some(ended) = calls.join_next().await {
-            latencies.extend(ended??);
-        }
-        ensure!(
-            pace.join().is_ok(),
-            "the thread that starts the requests panicked"
-        );
-        latencies.sort_unstable();
-        let [p50, p99] = [50, 99].map(|percent| percentile(&latencies, percent));
-        println!("{}", json!({"p50": p50, "p99": p99}));
-        Ok(())
     }
+    // A thread is used because the timer of the runtime has a resolution of only one millisecond.
+    let pace = std::thread::spawn(move || {
+        let begin = Instant::now();
+        let mut next = begin;
+        while next.duration_since(begin) < time && plan.send(next).is_ok() {
+            next += interval;
+            std::thread::sleep(next.saturating_duration_since(Instant::now()));
+        }
+    });
+    let mut latencies = Vec::new();
+    while let Some(ended) = calls.join_next().await {
+        latencies.extend(ended??);
+    }
+    ensure!(
+        pace.join().is_ok(),
+        "the thread that starts the requests panicked"
+    );
+    latencies.sort_unstable();
+    let [p50, p99] = [50, 99].map(|percent| percentile(&latencies, percent));
+    println!("{}", json!({"p50": p50, "p99": p99}));
+    Ok(())
 }

@@ -17,10 +17,13 @@ use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
 use super::bodies::Body;
+use super::workloads::USER;
 use super::{BenchSetup, Service};
 
 /// Time limit until a server listens.
 const START: Duration = Duration::from_secs(20);
+/// Number of requesters. compute-federation answers at most 32 requests of one requester at a time.
+const USERS: usize = 16;
 
 /// A server to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -144,6 +147,8 @@ impl MeasuredServer {
 
     fn client(&self, bench: &BenchSetup, body: &Path) -> Vec<OsString> {
         vec![
+            format!("--user={USER}").into(),
+            format!("--users={USERS}").into(),
             format!("--port={}", self.port).into(),
             format!("--pid={}", self.process.pid()).into(),
             "--ca".into(),

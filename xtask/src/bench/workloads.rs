@@ -18,6 +18,8 @@ pub(crate) const CONNECTED: &str = "workload-16-networks";
 pub(crate) const MISTAKES: usize = 10;
 pub(crate) const NETWORKS: usize = 16;
 const CONTAINERS: usize = 100;
+/// The requester. The load generator makes others of this one.
+pub(crate) const USER: &str = "ada@example.com";
 /// A network that the user may not use.
 pub(crate) const DENIED_NETWORK: &str = "denied";
 const SINCE: &str = "2026-11-21T10:00:00Z";
@@ -292,7 +294,7 @@ fn connected() -> Value {
 /// Returns the user that creates the Workloads. The user has the Extra keys that Milo adds for a project.
 pub(crate) fn user() -> Value {
     json!({
-        "username": "ada@example.com",
+        "username": USER,
         "uid": "c0a1b2de-2b8e-4a52-9f0b-4d1c7f2b6a10",
         "groups": ["system:authenticated", "milo:users"],
         "extra": {
