@@ -163,6 +163,17 @@ pub const WRITTEN: &[WrittenCondition] = &[
     written(
         WORKLOAD,
         PROJECT,
+        workload::AVAILABLE,
+        False,
+        of_workload::WORKLOAD_TOO_LARGE,
+        (
+            "The Workload has too many placements and cities, or its template is too large for so many cities. The message contains the numbers.",
+            "Make the template smaller, or use several Workloads. Until then, no WorkloadDeployment of the Workload is created, changed or deleted. The only exception is the deletion of the Workload itself.",
+        ),
+    ),
+    written(
+        WORKLOAD,
+        PROJECT,
         workload::KINDS_LISTED,
         False,
         of_workload::KIND_NOT_LISTED,
@@ -581,6 +592,7 @@ pub const READ: &[ReadCondition] = &[
 /// The reasons of warning events on a Workload or a WorkloadDeployment. Someone may have to correct their cause.
 const WARNINGS: &[&str] = &[
     of_workload::NETWORK_NOT_FOUND,
+    of_workload::WORKLOAD_TOO_LARGE,
     of_deployment::UNSUPPORTED_POLICY,
     of_deployment::TOO_MANY_REPLICAS,
     of_deployment::INVALID_CITY_CODE,

@@ -26,7 +26,7 @@ use crate::runtime::keys::ProjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer, merge_patch};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use plan::{Desired, Listed, Lookup, Observed, own_spec, own_status, owner, plan, unlisted_status};
+use plan::{Desired, Listed, Lookup, Observed, own_status, owner, plan, unlisted_status};
 
 /// The parts of a WorkloadDeployment's spec that only the Workload controller writes. `replicas` is not one of them,
 /// because an autoscaler writes it.
@@ -152,7 +152,7 @@ impl WorkloadController {
             }
             let ensured = self.ensure(context, &deployments, workload, desired).await;
             if let Some(refusal) = ensured.as_ref().err().and_then(ReconcileError::refusal) {
-                refusals.insert(desired.spec.placement_name.clone(), refusal);
+                refusals.insert(desired.placement.name.clone(), refusal);
             }
             errors.note(ensured);
         }
@@ -239,7 +239,7 @@ impl WorkloadController {
         workload: &Workload,
         desired: &Desired,
     ) -> Result<(), ReconcileError> {
-        let as_wanted = |written: &WorkloadDeployment| own_spec(written) == desired.spec;
+        let as_wanted = |written: &WorkloadDeployment| desired.has_spec(workload, written);
         let body = body(workload, desired);
         let existing = desired.existing.as_deref();
         self.writer
@@ -326,10 +326,10 @@ fn body(workload: &Workload, desired: &Desired) -> Value {
         "metadata": {
             "name": desired.name,
             "namespace": workload.namespace(),
-            "labels": desired.labels,
+            "labels": desired.labels(workload),
             "ownerReferences": [controller_reference(workload)],
         },
-        "spec": desired.spec,
+        "spec": desired.spec(workload),
     })
 }
 

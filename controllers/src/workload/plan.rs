@@ -1,25 +1,26 @@
 //! Decides which WorkloadDeployments a Workload needs, and which status it gets.
 
+mod desired;
 mod needs;
 mod observed;
+mod size;
 mod status;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::workload::WorkloadPlacement;
 use api::workload_deployment::WorkloadReference;
-use api::{
-    UnknownFields, Workload, WorkloadDeployment, WorkloadDeploymentSpec, WorkloadStatus,
-    finalizers, labels,
-};
+use api::{UnknownFields, Workload, WorkloadDeployment, WorkloadStatus, finalizers};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use kube::core::error_boundary::InvalidObject;
 
 use crate::names;
 use crate::objects::{
-    StringMap, controller_uid, covers, describe_undecodable, has_finalizer, is_terminating,
+    StringMap, controller_uid, describe_undecodable, has_finalizer, is_terminating,
 };
+pub(super) use desired::Desired;
 use needs::{Gap, Needs, Obstacle};
 pub(super) use observed::{Listed, Lookup, Observed};
 pub(super) use status::{StatusReport, own_status, unlisted_status};
@@ -48,17 +49,6 @@ impl Plan {
     }
 }
 
-/// The desired WorkloadDeployment.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Desired {
-    /// The current WorkloadDeployment, if it exists.
-    pub(super) existing: Option<Arc<WorkloadDeployment>>,
-    pub(super) name: String,
-    pub(super) labels: StringMap,
-    /// The desired spec. Its `replicas` is `None`, because the Workload controller does not own this field.
-    pub(super) spec: WorkloadDeploymentSpec,
-}
-
 /// Returns the actions and the report from which the status is rendered. The status of a terminating Workload is not
 /// written, so it has no report.
 pub(super) fn plan<'a>(observed: &Observed<'a>) -> (Plan, Option<StatusReport<'a>>) {
@@ -71,20 +61,19 @@ pub(super) fn plan<'a>(observed: &Observed<'a>) -> (Plan, Option<StatusReport<'a
     if is_terminating(workload) {
         return (finalize(observed), None);
     }
-    let uid = workload.uid().unwrap_or_default();
     let needs = Needs::new(observed);
     let (mut desired, gaps) = desired(observed, &needs);
-    let is_wanted = |deployment: &WorkloadDeployment| {
-        let name = deployment.name_any();
-        desired.iter().any(|desired| desired.name == name)
-    };
+    let wanted: BTreeSet<_> = desired
+        .iter()
+        .map(|desired| desired.name.as_str())
+        .collect();
     let mut delete = own.to_vec();
-    delete.retain(|deployment| !is_wanted(deployment) && !is_terminating(deployment.as_ref()));
+    delete.retain(|it| !wanted.contains(name_of(it)) && !is_terminating(it.as_ref()));
     // A terminating WorkloadDeployment is left alone until it is gone, because its successor needs the same name.
     let is_as = |desired: &Desired| {
         let existing = desired.existing.as_deref();
         existing.is_some_and(|existing| {
-            is_terminating(existing) || is_as_desired(existing, desired, &uid)
+            is_terminating(existing) || desired.is_written(workload, existing)
         })
     };
     // A city that is not offered needs no action, so it does not delay the observed generation.
@@ -95,7 +84,7 @@ pub(super) fn plan<'a>(observed: &Observed<'a>) -> (Plan, Option<StatusReport<'a
         && gaps.iter().all(|gap| gap.obstacle == Obstacle::NotOffered);
     desired.retain(|desired| !is_as(desired));
     // If a Network does not exist, running WorkloadDeployments could not apply the template. So they are not changed.
-    if needs.missing_networks().is_some() || needs.was_missing() {
+    if needs.missing_networks().is_some() || needs.was_missing() || needs.excess().is_some() {
         delete.clear();
         desired.clear();
     }
@@ -160,6 +149,9 @@ fn desired<'a>(observed: &Observed<'a>, needs: &Needs<'_>) -> (Vec<Desired>, Vec
         is_taken,
         ..
     } = *observed;
+    if needs.excess().is_some() {
+        return (Vec::new(), Vec::new());
+    }
     let workload_ref = WorkloadReference {
         name: workload.name_any(),
         uid: workload.uid().unwrap_or_default(),
@@ -167,12 +159,20 @@ fn desired<'a>(observed: &Observed<'a>, needs: &Needs<'_>) -> (Vec<Desired>, Vec
     };
     let pairs = pairs(workload);
     let existing = existing(&workload_ref, &pairs, own);
+    let undecodable: BTreeMap<_, _> = undecodable
+        .iter()
+        .filter_map(|invalid| Some((invalid.metadata.name.as_deref()?, invalid.as_ref())))
+        .collect();
     let mut desired: Vec<Desired> = Vec::new();
+    let mut names = BTreeSet::new();
     let mut gaps = Vec::new();
-    for ((placement, city), existing) in pairs.into_iter().zip(existing) {
+    for (pair, existing) in pairs.into_iter().zip(existing) {
+        let Pair {
+            placement, city, ..
+        } = pair;
         let obstacle = || {
             let names = known_names(&workload_ref, &placement.name, city);
-            let obstacle = undecodable_with_name(undecodable, &names);
+            let obstacle = undecodable_with_name(&undecodable, &names);
             obstacle.or_else(|| needs.obstacle(city))
         };
         if existing.is_none()
@@ -190,32 +190,15 @@ fn desired<'a>(observed: &Observed<'a>, needs: &Needs<'_>) -> (Vec<Desired>, Vec
             Some(existing) => existing.name_any(),
             // A new WorkloadDeployment gets a name that no object uses.
             None => new_name(&workload_ref, &placement.name, city, &|name| {
-                is_taken(name) || desired.iter().any(|other| other.name == name)
+                is_taken(name) || names.contains(name)
             }),
         };
+        names.insert(name.clone());
         desired.push(Desired {
             existing: existing.cloned(),
             name,
-            labels: StringMap::from([
-                (labels::WORKLOAD_UID.to_owned(), workload_ref.uid.clone()),
-                (
-                    labels::WORKLOAD_NAME.to_owned(),
-                    names::label_value(&workload_ref.name),
-                ),
-                (
-                    labels::PLACEMENT_NAME.to_owned(),
-                    names::label_value(&placement.name),
-                ),
-            ]),
-            spec: WorkloadDeploymentSpec {
-                city_code: city.clone(),
-                placement_name: placement.name.clone(),
-                replicas: None,
-                scale_settings: placement.scale_settings.clone(),
-                template: workload.spec.template.clone(),
-                workload_ref: workload_ref.clone(),
-                others: UnknownFields::default(),
-            },
+            city: city.clone(),
+            placement: pair.shared,
         });
     }
     (desired, gaps)
@@ -223,66 +206,87 @@ fn desired<'a>(observed: &Observed<'a>, needs: &Needs<'_>) -> (Vec<Desired>, Vec
 
 /// Returns the obstacle of a WorkloadDeployment that cannot be decoded and has one of these names. Only its name
 /// determines its placement and city.
-fn undecodable_with_name(undecodable: &[Arc<InvalidObject>], names: &[String]) -> Option<Obstacle> {
-    let mut undecodable = undecodable.iter();
-    let found = undecodable.find(|invalid| {
-        let name = invalid.metadata.name.as_ref();
-        name.is_some_and(|name| names.contains(name))
-    })?;
+fn undecodable_with_name(
+    undecodable: &BTreeMap<&str, &InvalidObject>,
+    names: &[String],
+) -> Option<Obstacle> {
+    let found = names
+        .iter()
+        .find_map(|name| undecodable.get(name.as_str()))?;
     Some(Obstacle::Undecodable(describe_undecodable::<
         WorkloadDeployment,
     >(found)))
 }
+/// A placement of the Workload and one of its cities.
+struct Pair<'a> {
+    placement: &'a WorkloadPlacement,
+    /// A copy of the placement, shared by all its cities.
+    shared: Arc<WorkloadPlacement>,
+    city: &'a String,
+}
 
 /// Returns each pair of a placement and one of its cities once.
-fn pairs(workload: &Workload) -> Vec<(&WorkloadPlacement, &String)> {
-    let mut pairs: Vec<(&WorkloadPlacement, &String)> = Vec::new();
+fn pairs(workload: &Workload) -> Vec<Pair<'_>> {
+    let mut known = BTreeSet::new();
+    let mut pairs = Vec::new();
     for placement in &workload.spec.placements {
-        for city in &placement.city_codes {
-            if pairs
-                .iter()
-                .all(|(other, of)| (&other.name, *of) != (&placement.name, city))
-            {
-                pairs.push((placement, city));
-            }
-        }
+        let shared = Arc::new(placement.clone());
+        let mut cities: Vec<_> = placement.city_codes.iter().collect();
+        cities.retain(|city| known.insert((placement.name.as_str(), city.as_str())));
+        pairs.extend(cities.into_iter().map(|city| Pair {
+            placement,
+            shared: Arc::clone(&shared),
+            city,
+        }));
     }
     pairs
 }
 
-/// Returns the WorkloadDeployment of each placement and city, if it exists. The spec of a WorkloadDeployment determines
-/// its placement and city. If the spec was edited, the name determines them.
+/// Returns the WorkloadDeployment of each pair, if it exists. The spec of a WorkloadDeployment determines its placement
+/// and city. If the spec was edited, the name determines them.
 fn existing<'a>(
     workload: &WorkloadReference,
-    pairs: &[(&WorkloadPlacement, &String)],
+    pairs: &[Pair<'_>],
     own: &'a [Arc<WorkloadDeployment>],
 ) -> Vec<Option<&'a Arc<WorkloadDeployment>>> {
-    let mut free: Vec<_> = own.iter().collect();
-    let mut take = |is_it: &dyn Fn(&WorkloadDeployment) -> bool| {
-        let index = free.iter().position(|deployment| is_it(deployment))?;
-        Some(free.remove(index))
-    };
-    let by_spec: Vec<_> = pairs
-        .iter()
-        .map(|(placement, city)| {
-            let says_so = |deployment: &WorkloadDeployment| {
-                deployment.spec.placement_name == placement.name
-                    && deployment.spec.city_code == **city
-            };
-            let names = known_names(workload, &placement.name, city);
-            let named_so = |deployment: &WorkloadDeployment| names.contains(&deployment.name_any());
-            take(&|deployment| says_so(deployment) && named_so(deployment))
-                .or_else(|| take(&says_so))
+    let mut by_spec: BTreeMap<(&str, &str), Vec<&Arc<WorkloadDeployment>>> = BTreeMap::new();
+    let mut free = BTreeMap::new();
+    for (index, deployment) in own.iter().enumerate() {
+        let spec = &deployment.spec;
+        let of_pair = by_spec.entry((&spec.placement_name, &spec.city_code));
+        of_pair.or_default().push(deployment);
+        free.insert(name_of(deployment), (index, deployment));
+    }
+    let mut found = Vec::new();
+    for Pair {
+        placement, city, ..
+    } in pairs
+    {
+        let candidates = by_spec.get(&(placement.name.as_str(), city.as_str()));
+        let candidates = candidates.map_or(&[][..], Vec::as_slice);
+        let names = known_names(workload, &placement.name, city);
+        let with_name = candidates
+            .iter()
+            .find(|it| names.iter().any(|name| name == name_of(it)));
+        let of_pair = with_name.or_else(|| candidates.first()).copied();
+        if let Some(of_pair) = of_pair {
+            free.remove(name_of(of_pair));
+        }
+        found.push((of_pair, names));
+    }
+    let by_name = found.into_iter().map(|(of_pair, names)| {
+        of_pair.or_else(|| {
+            let with_name = names.iter().filter_map(|name| free.get(name.as_str()));
+            let (_, first) = *with_name.min_by_key(|(index, _)| *index)?;
+            free.remove(name_of(first));
+            Some(first)
         })
-        .collect();
-    by_spec
-        .into_iter()
-        .zip(pairs)
-        .map(|(found, (placement, city))| {
-            let names = known_names(workload, &placement.name, city);
-            found.or_else(|| take(&|deployment| names.contains(&deployment.name_any())))
-        })
-        .collect()
+    });
+    by_name.collect()
+}
+
+fn name_of(deployment: &WorkloadDeployment) -> &str {
+    deployment.metadata.name.as_deref().unwrap_or_default()
 }
 
 /// Returns `<workload>-<placement>-<city>` if this name is free and valid (docs/concepts/identity.md). Otherwise
@@ -307,27 +311,6 @@ fn known_names(workload: &WorkloadReference, placement: &str, city: &str) -> Vec
     names::derived(&readable, &[&workload.uid, placement, city])
         .take(KNOWN_NAMES)
         .collect()
-}
-
-fn is_as_desired(existing: &WorkloadDeployment, desired: &Desired, workload_uid: &str) -> bool {
-    own_spec(existing) == desired.spec
-        && covers(existing.labels(), &desired.labels)
-        && controller_uid(existing) == Some(workload_uid)
-}
-
-/// Returns the part of the spec that the Workload controller owns. Other controllers may own `replicas` and fields of
-/// newer CRDs.
-pub(super) fn own_spec(deployment: &WorkloadDeployment) -> WorkloadDeploymentSpec {
-    let spec = deployment.spec.clone();
-    WorkloadDeploymentSpec {
-        replicas: None,
-        workload_ref: WorkloadReference {
-            others: UnknownFields::default(),
-            ..spec.workload_ref
-        },
-        others: UnknownFields::default(),
-        ..spec
-    }
 }
 
 /// Returns whether the status of the WorkloadDeployment is about its current spec.

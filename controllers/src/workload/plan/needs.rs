@@ -1,15 +1,18 @@
 //! The Networks and the LocationBindings that a Workload needs before WorkloadDeployments are created for it
 //! (docs/concepts/milo.md#locations-and-networks).
 
+use std::collections::BTreeSet;
+
 pub(super) use api::reasons::workload::NETWORK_NOT_FOUND;
 use api::workload::AVAILABLE;
 use api::{Workload, condition};
 use kube::ResourceExt;
 
 use super::observed::{Listed, Observed};
+use super::size;
 
-/// Maximum number of cities that a message names for one obstacle.
-const CITIES_NAMED: usize = 16;
+/// Maximum number of cities that a message names for one obstacle, and of Networks that it names.
+const NAMED: usize = 16;
 
 /// The known state of the needs of a Workload.
 pub(super) struct Needs<'a> {
@@ -17,6 +20,7 @@ pub(super) struct Needs<'a> {
     cities: Listed<'a>,
     /// Names of the missing Networks, in the order of the template. `Err` is the reason why they are unknown.
     missing: Result<Vec<&'a str>, &'a str>,
+    excess: Option<String>,
 }
 
 /// A city for which no WorkloadDeployment is written now.
@@ -32,8 +36,8 @@ pub(super) struct Gap<'a> {
 pub(super) enum Obstacle {
     /// The project does not offer the city.
     NotOffered,
-    /// The Workload waits for a prerequisite. The text describes it.
-    Waits(String),
+    /// The Workload waits for a prerequisite. [`Needs::prerequisite`] describes it.
+    Waits,
     /// The WorkloadDeployment exists and cannot be decoded. The sentence names it.
     Undecodable(String),
 }
@@ -43,14 +47,11 @@ impl<'a> Needs<'a> {
         let Observed {
             workload, networks, ..
         } = *observed;
-        let mut wanted: Vec<&str> = Vec::new();
-        for interface in &workload.spec.template.spec.network_interfaces {
-            // The namespace in the reference is ignored (docs/concepts/milo.md#locations-and-networks).
-            let name = interface.network.name.as_str();
-            if !wanted.contains(&name) {
-                wanted.push(name);
-            }
-        }
+        // The namespace in the reference is ignored (docs/concepts/milo.md#locations-and-networks).
+        let interfaces = workload.spec.template.spec.network_interfaces.iter();
+        let names = interfaces.map(|interface| interface.network.name.as_str());
+        let mut known = BTreeSet::new();
+        let mut wanted: Vec<&str> = names.filter(|name| known.insert(*name)).collect();
         let missing = networks.map(|exists| {
             wanted.retain(|name| !exists(name));
             wanted
@@ -59,21 +60,28 @@ impl<'a> Needs<'a> {
             workload,
             cities: observed.cities,
             missing,
+            excess: size::excess(workload),
         }
+    }
+
+    /// Returns why the Workload asks for more than the limits, if it does.
+    pub(super) fn excess(&self) -> Option<&str> {
+        self.excess.as_deref()
     }
 
     /// Returns a message with the names of the missing Networks, if it is known that some are missing.
     pub(super) fn missing_networks(&self) -> Option<String> {
         let missing = self.missing.as_deref().unwrap_or_default();
         let namespace = self.workload.namespace().unwrap_or_default();
-        let names: Vec<_> = missing
-            .iter()
-            .map(|name| format!("{namespace}/{name}"))
-            .collect();
-        match names.as_slice() {
+        let named = missing.iter().take(NAMED);
+        let named: Vec<_> = named.map(|name| format!("{namespace}/{name}")).collect();
+        match named.as_slice() {
             [] => None,
             [name] => Some(format!("Network {name} does not exist")),
-            names => Some(format!("Networks {} do not exist", names.join(", "))),
+            named => {
+                let more = more(missing.len(), named.len());
+                Some(format!("Networks {}{more} do not exist", named.join(", ")))
+            }
         }
     }
 
@@ -91,21 +99,42 @@ impl<'a> Needs<'a> {
         if self.cities.is_ok_and(|offers| !offers(city)) {
             return Some(Obstacle::NotOffered);
         }
+        self.waits().then_some(Obstacle::Waits)
+    }
+
+    /// Returns whether the Workload waits for a prerequisite.
+    fn waits(&self) -> bool {
+        self.cities.is_err()
+            || self
+                .missing
+                .as_ref()
+                .map_or(true, |missing| !missing.is_empty())
+    }
+
+    /// Returns a message about the prerequisite that the Workload waits for.
+    pub(super) fn prerequisite(&self) -> Option<String> {
         let unknown = self
             .cities
             .err()
             .or_else(|| self.missing.as_ref().err().copied());
-        let waits = self
-            .missing_networks()
-            .or_else(|| unknown.map(str::to_owned));
-        waits.map(Obstacle::Waits)
+        self.missing_networks()
+            .or_else(|| unknown.map(str::to_owned))
     }
 }
 
-/// Returns a message about the cities of a placement without a WorkloadDeployment, with the obstacles.
-pub(super) fn describe(gaps: &[Gap<'_>], placement: &str) -> Option<String> {
+/// Returns how many more there are than those that a message names.
+fn more(all: usize, named: usize) -> String {
+    match all.saturating_sub(named) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    }
+}
+
+/// Returns a message about the cities of one placement without a WorkloadDeployment, with the obstacles.
+/// `prerequisite` is that of the Workload.
+pub(super) fn describe(gaps: &[&Gap<'_>], prerequisite: Option<&str>) -> Option<String> {
     let mut by_obstacle: Vec<(&Obstacle, Vec<&str>)> = Vec::new();
-    for gap in gaps.iter().filter(|gap| gap.placement == placement) {
+    for gap in gaps {
         let known = by_obstacle
             .iter_mut()
             .find(|(obstacle, _)| **obstacle == gap.obstacle);
@@ -115,14 +144,11 @@ pub(super) fn describe(gaps: &[Gap<'_>], placement: &str) -> Option<String> {
         }
     }
     let described = by_obstacle.into_iter().map(|(obstacle, cities)| {
-        let named: Vec<_> = cities.iter().take(CITIES_NAMED).copied().collect();
-        let more = match cities.len() - named.len() {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
+        let named: Vec<_> = cities.iter().take(NAMED).copied().collect();
+        let more = more(cities.len(), named.len());
         let why = match obstacle {
             Obstacle::NotOffered => "the project has no usable LocationBinding there",
-            Obstacle::Waits(why) => why,
+            Obstacle::Waits => prerequisite.unwrap_or_default(),
             Obstacle::Undecodable(sentence) => return sentence.clone(),
         };
         format!("no deployment in {}{more}: {why}", named.join(", "))

@@ -1,6 +1,6 @@
 //! Computes the status of a Workload from the statuses of its WorkloadDeployments (docs/concepts/status.md).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::condition::{self, Condition, ConditionStatus, MESSAGE_MAX};
@@ -102,16 +102,27 @@ fn status(
             .or_default()
             .push(deployment);
     }
+    let mut gaps_of: BTreeMap<&str, Vec<&Gap<'_>>> = BTreeMap::new();
+    for gap in gaps {
+        gaps_of.entry(gap.placement).or_default().push(gap);
+    }
+    let prerequisite = needs.prerequisite();
     let mut placements = Vec::new();
-    for placement in &workload.spec.placements {
-        if placements.iter().all(|(name, _)| *name != placement.name) {
-            let deployments = by_placement
-                .remove(placement.name.as_str())
-                .unwrap_or_default();
-            placements.push((placement.name.as_str(), deployments));
+    // The status of a Workload with too many placements might be too large for the API server.
+    let in_spec = match needs.excess() {
+        Some(_) => &[],
+        None => workload.spec.placements.as_slice(),
+    };
+    let mut known = BTreeSet::new();
+    for placement in in_spec {
+        let name = placement.name.as_str();
+        if known.insert(name) {
+            placements.push((name, by_placement.remove(name).unwrap_or_default()));
         }
     }
     placements.extend(by_placement);
+    let formers = former.placements.iter();
+    let formers: BTreeMap<_, _> = formers.map(|it| (it.name.as_str(), it)).collect();
 
     let generation = |former: &[Condition]| match in_step {
         true => workload.metadata.generation,
@@ -120,11 +131,13 @@ fn status(
     let placements: Vec<_> = placements
         .into_iter()
         .map(|(name, deployments)| {
-            let former = former.placements.iter().find(|former| former.name == name);
+            let former = formers.get(name);
             let mut conditions = former
                 .map(|former| former.conditions.clone())
                 .unwrap_or_default();
-            let problems = [refusals.get(name).cloned(), describe(gaps, name)];
+            let gaps = gaps_of.get(name).map(Vec::as_slice).unwrap_or_default();
+            let gaps = describe(gaps, prerequisite.as_deref());
+            let problems = [refusals.get(name).cloned(), gaps];
             let available =
                 placement_available(&deployments, problems, now).observed(generation(&conditions));
             condition::set(&mut conditions, available);
@@ -134,8 +147,13 @@ fn status(
 
     let mut conditions = former.conditions;
     set_listed(&mut conditions, observed.unlisted, now);
-    // While the Networks are unknown, the former condition about Networks is kept.
-    if !needs.was_missing() {
+    if let Some(excess) = needs.excess() {
+        let (status, reason) = (ConditionStatus::False, reason::WORKLOAD_TOO_LARGE);
+        let available = available(status, reason, [Some(excess.to_owned())], now)
+            .observed(workload.metadata.generation);
+        condition::set(&mut conditions, available);
+    } else if !needs.was_missing() {
+        // While the Networks are unknown, the former condition about Networks is kept.
         let generation = generation(&conditions);
         let available = match needs.missing_networks() {
             Some(missing) => {
@@ -169,13 +187,15 @@ fn status(
 
 /// Returns a sentence about the first WorkloadDeployment that cannot be decoded and that no placement names.
 fn unplaced(undecodable: &[Arc<InvalidObject>], gaps: &[Gap<'_>]) -> Option<String> {
+    let of_gaps = gaps.iter().filter_map(|gap| match &gap.obstacle {
+        Obstacle::Undecodable(sentence) => Some(sentence.as_str()),
+        Obstacle::NotOffered | Obstacle::Waits => None,
+    });
+    let of_gaps: BTreeSet<_> = of_gaps.collect();
     let mut sentences = undecodable
         .iter()
         .map(|invalid| describe_undecodable::<WorkloadDeployment>(invalid));
-    sentences.find(|sentence| {
-        let mut gaps = gaps.iter();
-        gaps.all(|gap| !matches!(&gap.obstacle, Obstacle::Undecodable(of) if of == sentence))
-    })
+    sentences.find(|sentence| !of_gaps.contains(sentence.as_str()))
 }
 
 fn placement_status(

@@ -1,4 +1,5 @@
 mod needs;
+mod size;
 mod statuses;
 
 use std::collections::BTreeSet;
@@ -38,7 +39,7 @@ impl ProjectFixture {
         let undecodable = Vec::new();
         let mut own = deployments.to_vec();
         own.retain(|deployment| owner(deployment) == uid);
-        let is_taken = |name: &str| deployments.iter().any(|other| other.name_any() == name);
+        let is_taken = |name: &str| deployments.iter().any(|other| name_of(other) == name);
         let offers = |city: &str| self.cities.as_ref().unwrap().contains(&city);
         let exists = |name: &str| self.networks.as_ref().unwrap().contains(&name);
         let (mut plan, report) = plan(&Observed {
@@ -81,8 +82,8 @@ fn names(plan: &Plan) -> Vec<&str> {
 fn executed(workload: &Workload, plan: &Plan) -> Vec<Arc<WorkloadDeployment>> {
     let applied = plan.apply.iter().map(|desired| {
         let mut object = deployment("default", &desired.name, "x", 0);
-        object.spec = desired.spec.clone();
-        object.meta_mut().labels = Some(desired.labels.clone());
+        object.spec = desired.spec(workload);
+        object.meta_mut().labels = Some(desired.labels(workload));
         object.meta_mut().owner_references = Some(vec![controller_reference(workload)]);
         object
     });
@@ -123,12 +124,10 @@ fn a_deployment_per_placement_and_city_in_the_order_of_the_workload() {
     let plan = plan_for(&workload, &[]);
     assert_eq!(names(&plan), ["web-us-dfw", "web-us-ord", "web-eu-lhr"]);
     let desired = &plan.apply[0];
-    assert_eq!(
-        (desired.spec.city_code.as_str(), desired.spec.replicas),
-        ("DFW", None)
-    );
-    assert_eq!(desired.labels[labels::WORKLOAD_UID], "workload-uid");
-    assert_eq!(desired.spec.template, workload.spec.template);
+    let (spec, labels) = (desired.spec(&workload), desired.labels(&workload));
+    assert_eq!((spec.city_code.as_str(), spec.replicas), ("DFW", None));
+    assert_eq!(labels[api::labels::WORKLOAD_UID], "workload-uid");
+    assert_eq!(spec.template, workload.spec.template);
 }
 
 /// I-2: what is as wanted is not written.
