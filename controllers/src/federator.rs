@@ -8,10 +8,10 @@ mod reapply;
 #[cfg(test)]
 mod reconcile_tests;
 mod record;
+mod refusal;
 pub(crate) mod triggers;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use api::reasons::workload_deployment::HUB_CONTRADICTED;
 use api::workload_deployment::{AVAILABLE, CELLS_REPORTING};
@@ -36,16 +36,13 @@ use crate::runtime::{ReconcileContext, ReconcileError};
 use copy::{compare_copy, copy_body, copy_of, delete_copy};
 use orphans::OrphanSweeper;
 use other_hub::HeldByHub;
-use plan::status::refused;
+use plan::status::{refused, shown_refusal};
 use plan::{DesiredNamespace, Hold, Observed, Plan, hub_namespace, plan};
 use reapply::Reapplier;
 pub(crate) use reapply::stale_cells::StaleCells;
 use record::{report_invalid_record, require_confirmed_record};
+use refusal::{policy_check, refusal_of};
 
-/// How often to check whether the hub refuses the policy that a new copy waits for. A refusal must be shown within 2 s.
-const AWAITED_POLICY: Duration = Duration::from_secs(1);
-/// How often to check whether the refusal has another message.
-const REFUSED_POLICY: Duration = Duration::from_mins(1);
 /// The parts of a copy that only the federator writes.
 const OWN: [&str; 2] = [
     "/spec",
@@ -66,6 +63,8 @@ struct OnHub<'a> {
     hub: &'a HubIdentity,
     namespace: &'a HubNamespace,
     copy: Option<&'a WorkloadDeployment>,
+    /// The message of the API server if the hub refuses the policy of the city.
+    policy_refusal: Option<&'a str>,
 }
 
 impl Controller for Federator {
@@ -199,11 +198,15 @@ impl Federator {
             _ => self.held_by_hub.release(key),
         }
         let staleness = plan.staleness.clone();
-        let awaited = plan.awaited_policy.clone();
+        let city = city.filter(|_| !is_terminating(deployment));
+        let is_policy_awaited = city.is_some() && !policy_exists;
+        let policy_refusal =
+            city.and_then(|city| self.hub.policy_refusals.get(hub_namespace, &city));
         let on_hub = OnHub {
             hub: &hub,
             namespace: hub_namespace,
             copy: copy.as_deref(),
+            policy_refusal: policy_refusal.as_deref(),
         };
         let executed = self
             .execute(context, project, deployment, &on_hub, plan)
@@ -222,18 +225,9 @@ impl Federator {
         errors.note(executed);
         let outcome = errors.note(outcome);
         errors.result()?;
-        // The event of the policy triggers the next reconciliation. If the hub refuses the policy, there is no event.
-        match awaited {
-            Some(city) => {
-                let is_refused = self.hub.policy_refusals.get(hub_namespace, &city).is_some();
-                Ok(Outcome::Again(if is_refused {
-                    REFUSED_POLICY
-                } else {
-                    AWAITED_POLICY
-                }))
-            }
-            None => Ok(outcome.unwrap_or(Outcome::Settled)),
-        }
+        let outcome = outcome.unwrap_or(Outcome::Settled);
+        let is_refused = policy_refusal.is_some();
+        Ok(policy_check(outcome, is_refused, is_policy_awaited))
     }
 
     fn policy_exists(&self, hub_namespace: &HubNamespace, city: &CityCode) -> bool {
@@ -253,6 +247,7 @@ impl Federator {
             hub,
             namespace: hub_namespace,
             copy,
+            policy_refusal,
         } = on_hub;
         let namespace = deployment.namespace().unwrap_or_default();
         let upstream = Collection::new(&project.client, &namespace, Some(&project.deployments));
@@ -279,13 +274,13 @@ impl Federator {
             deployment = &recorded;
         }
         let mut errors = FirstError::default();
-        let awaited = plan.awaited_policy.as_ref();
-        let mut refusal =
-            awaited.and_then(|city| self.hub.policy_refusals.get(hub_namespace, city));
+        let mut refusal = policy_refusal.map(str::to_owned);
+        // Whether the hub has what the plan applies.
+        let mut is_applied = true;
         if let Some(desired) = plan.apply_namespace {
             let applied = self.apply_namespace(context, hub_namespace, &desired).await;
             refusal = refusal.or_else(|| refusal_of(&applied));
-            errors.note(applied);
+            is_applied &= errors.note(applied).is_some();
         }
         let apply = plan.apply_copy.as_ref();
         let may_change_copy =
@@ -293,6 +288,7 @@ impl Federator {
                 true => errors.note(upstream.confirm(deployment).await).is_some(),
                 false => true,
             };
+        is_applied &= may_change_copy;
         if let Some(desired) = plan.apply_copy.filter(|_| may_change_copy) {
             let body = copy_body(deployment, hub_namespace, copy, &desired);
             let compare = |it: &WorkloadDeployment| compare_copy(it, deployment);
@@ -301,8 +297,10 @@ impl Federator {
                 .ensure(context, &downstream, copy, &body, &OWN, compare);
             let ensured = ensured.await.map(drop);
             refusal = refusal.or_else(|| refusal_of(&ensured));
-            errors.note(ensured);
+            is_applied &= errors.note(ensured).is_some();
         }
+        // Another error, such as a timeout, does not end a refusal.
+        let refusal = refusal.or_else(|| (!is_applied).then(|| shown_refusal(deployment))?);
         if let (true, Some(copy)) = (plan.delete_copy && may_change_copy, copy) {
             errors.note(delete_copy(&self.writer, &self.hub, context, &downstream, copy).await);
         }
@@ -397,8 +395,4 @@ impl Federator {
             .remove_finalizer(context, upstream, deployment, finalizers::FEDERATOR)
             .await
     }
-}
-
-fn refusal_of(written: &Result<(), ReconcileError>) -> Option<String> {
-    written.as_ref().err().and_then(ReconcileError::hub_refusal)
 }

@@ -69,8 +69,6 @@ pub(super) struct Plan {
     pub(super) apply_copy: Option<DesiredCopy>,
     /// Delete the copy after the project's API server has confirmed the WorkloadDeployment.
     pub(super) delete_copy: bool,
-    /// The city of the policy that a new copy waits for.
-    pub(super) awaited_policy: Option<CityCode>,
     pub(super) status: Option<WorkloadDeploymentStatus>,
     /// The cells that lack the copy or its namespace. If they lack it for too long, the federator makes Karmada apply
     /// the object again.
@@ -339,7 +337,6 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
         record,
         apply_namespace: (!namespace.is_some_and(|namespace| desired_namespace.is(namespace)))
             .then_some(desired_namespace),
-        awaited_policy: (copy.is_none() && !policy_exists).then(|| city.clone()),
         apply_copy: apply_copy.then_some(DesiredCopy {
             needs_confirmation,
             labels: copy_labels,

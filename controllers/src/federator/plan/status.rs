@@ -97,6 +97,13 @@ pub(in crate::federator) fn refused(
     }
 }
 
+/// Returns the message of the refusal that the status shows, if it shows one.
+pub(in crate::federator) fn shown_refusal(deployment: &WorkloadDeployment) -> Option<String> {
+    let conditions = &deployment.status.as_ref()?.conditions;
+    let reporting = condition::find(conditions, CELLS_REPORTING)?;
+    (reporting.reason == HUB_REFUSED).then(|| reporting.message.clone())
+}
+
 /// Returns a status with the reason why nothing is written to the hub.
 pub(in crate::federator) fn contradicted(
     deployment: &WorkloadDeployment,

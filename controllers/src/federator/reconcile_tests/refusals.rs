@@ -1,10 +1,14 @@
 //! Tests of a hub that refuses a copy or its policy.
 
+use std::time::Duration;
+
+use api::karmada::PropagationPolicy;
 use api::reasons::workload_deployment::{HUB_REFUSED, STABLE_INSTANCE_FOUND};
 use api::{Condition, condition};
 use kube::core::Status;
 
 use super::*;
+use crate::federator::refusal::REFUSED_POLICY;
 
 /// The answer of an API server that refuses a write, and words of it.
 fn answer(code: u16, reason: &str, message: &str) -> Fault {
@@ -144,6 +148,60 @@ async fn a_refused_policy_shows_in_the_project() {
         assert_eq!(shown(&deployment, CELLS_REPORTING), None);
         assert_ne!(available(&deployment).reason, HUB_REFUSED);
     }
+}
+
+/// The policy of a running copy is deleted, and the hub refuses to create it again.
+#[tokio::test(start_paused = true)]
+async fn a_refused_policy_of_an_existing_copy_shows_in_the_project() {
+    for (fault, word) in refusals() {
+        let (planes, federator) = start(reported(recorded(NAME)), vec![hub_namespace()]).await;
+        let policies = policies(&planes);
+        converge(&policies, hub_key, &planes.servers()).await;
+        converge(&federator, || project_key(NAME), &planes.servers()).await;
+        assert!(on_hub(&planes).is_some());
+        let policy = planes.hub_caches.policies.readable(HUB_NAMESPACE).remove(0);
+        planes
+            .hub
+            .remove::<PropagationPolicy>(HUB_NAMESPACE, &policy.name_any());
+        settle().await;
+        planes.hub.fail(fault);
+        reconcile(&policies, hub_key()).await.unwrap().unwrap_err();
+        let outcome = federator.reconcile(&context(), project_key(NAME)).await;
+        assert!(matches!(outcome, Ok(Outcome::Again(wait)) if wait == REFUSED_POLICY));
+        settle().await;
+        assert_refused(shown(&in_project(&planes).unwrap(), CELLS_REPORTING), word);
+        planes.hub.heal();
+        converge(&policies, hub_key, &planes.servers()).await;
+        converge(&federator, || project_key(NAME), &planes.servers()).await;
+        assert_eq!(shown(&in_project(&planes).unwrap(), CELLS_REPORTING), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_error_does_not_end_a_refusal() {
+    let (planes, federator) = start(reported(recorded(NAME)), vec![hub_namespace()]).await;
+    converge(&policies(&planes), hub_key, &planes.servers()).await;
+    converge(&federator, || project_key(NAME), &planes.servers()).await;
+    let change = |deployment: &mut Value| {
+        deployment["spec"]["scaleSettings"]["minReplicas"] = json!(4);
+    };
+    planes
+        .project
+        .modify::<WorkloadDeployment>("default", NAME, change);
+    settle().await;
+    planes.hub.fail(answer(422, "Invalid", "cityCode is odd"));
+    refuse(&planes, &federator).await;
+    for code in [409, 429, 504] {
+        planes.hub.heal();
+        planes.hub.fail(Fault::refuse(code).on_writes());
+        reconcile(&federator, project_key(NAME))
+            .await
+            .unwrap()
+            .unwrap_err();
+        settle().await;
+        assert_refused(shown(&in_project(&planes).unwrap(), CELLS_REPORTING), "odd");
+    }
+    assert_eq!(take_writes(&[&planes.project]), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
