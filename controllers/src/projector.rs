@@ -26,6 +26,7 @@ use crate::runtime::keys::InstanceKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Stored, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
+use own_hub::confirm_owner;
 use plan::verdict::{of_hub, without_deployment};
 use plan::{Observed, plan};
 use projection::projection_body;
@@ -121,7 +122,7 @@ impl Projector {
                 _ => None,
             };
             let wait = self
-                .miss(context, &project, sound, deployment.as_deref())
+                .miss(context, &project, upstream, sound, deployment.as_deref())
                 .await?;
             rest = rest.into_iter().chain(wait).min();
             if is_its {
@@ -225,6 +226,7 @@ impl Projector {
         &self,
         context: &ReconcileContext,
         project: &ProjectCaches,
+        upstream: &Upstream,
         sound: &Sound,
         deployment: Option<&WorkloadDeployment>,
     ) -> Result<Option<Duration>, ReconcileError> {
@@ -242,6 +244,8 @@ impl Projector {
         let since = self.quarantine.missed(instance, now);
         match without_deployment(namespace.meta(), instance.meta(), since, now) {
             Ok(verdict) => {
+                let name = deployment_name(instance.meta()).unwrap_or_default();
+                confirm_owner(project, upstream, name, None).await?;
                 self.quarantine
                     .hold(context, instance, &verdict, own_hub)
                     .await?;
@@ -283,6 +287,9 @@ impl Projector {
             return Ok(Outcome::Settled);
         }
         let hub = self.own_hub(project, name, observed)?;
+        if let (Some(_), Some(owner)) = (&plan.apply, observed.deployment) {
+            confirm_owner(project, observed.upstream, &owner.name_any(), Some(owner)).await?;
+        }
         if plan.delete {
             self.prove_gone(project, &hub, name, observed).await?;
         }

@@ -13,6 +13,7 @@ use crate::fixtures::servers::{
 use crate::runtime::events::Events;
 
 mod other_hub;
+mod stale_cache;
 
 const NAME: &str = "web-0";
 

@@ -1,0 +1,80 @@
+//! Tests of a process whose cache of WorkloadDeployments is behind.
+
+use jiff::Timestamp;
+use tokio::time::sleep;
+
+use super::*;
+use crate::fixtures::now;
+use crate::fixtures::servers::context;
+use crate::projector::plan::verdict::GRACE;
+
+/// Loses the watch of WorkloadDeployments. Then the WorkloadDeployment is created.
+async fn create_unwatched(planes: &FakePlanes, uid: &str) {
+    let refused = Fault::refuse(503).on(&[Verb::Watch]);
+    planes.project.fail(refused.of::<WorkloadDeployment>());
+    planes.project.interrupt();
+    sleep(Duration::from_mins(3)).await;
+    if planes
+        .project
+        .get::<WorkloadDeployment>("default", "web")
+        .is_some()
+    {
+        planes
+            .project
+            .remove::<WorkloadDeployment>("default", "web");
+    }
+    let mut later = recorded("web");
+    later["metadata"]["uid"] = json!(uid);
+    planes.project.put(later);
+    settle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_projection_keeps_its_owner_while_the_watch_is_lost() {
+    let (planes, projector) = start().await;
+    create_unwatched(&planes, "later-uid").await;
+    let error = reconcile(&projector, instance_key(NAME))
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert!(matches!(error, ReconcileError::NotYet { .. }), "{error}");
+    assert_eq!(take_writes(&planes.servers()), [""; 0]);
+    planes.project.heal();
+    sleep(Duration::from_mins(3)).await;
+    converge(&projector, || instance_key(NAME), &planes.servers()).await;
+    let owners = projection(&planes).unwrap().metadata.owner_references;
+    assert_eq!(owners.unwrap()[0].uid, "later-uid");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_that_the_cache_lacks_causes_no_quarantine() {
+    let (planes, projector) = start().await;
+    planes
+        .project
+        .remove::<WorkloadDeployment>("default", "web");
+    settle().await;
+    let outcome = projector.reconcile(&context(), instance_key(NAME)).await;
+    assert!(matches!(outcome, Ok(Outcome::Again(_))), "{outcome:?}");
+    create_unwatched(&planes, "web-uid").await;
+    let later = ReconcileContext::new(after_the_grace, None);
+    let error = projector
+        .reconcile(&later, instance_key(NAME))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, ReconcileError::NotYet { .. }), "{error}");
+    assert_eq!(take_writes(&planes.servers()), [""; 0]);
+    // Without the WorkloadDeployment, the Instance is put into quarantine in spite of the lost watch.
+    planes
+        .project
+        .remove::<WorkloadDeployment>("default", "web");
+    projector
+        .reconcile(&later, instance_key(NAME))
+        .await
+        .unwrap();
+    assert_ne!(take_writes(&planes.servers()), [""; 0]);
+}
+
+/// The time after which a missing WorkloadDeployment is a reason for quarantine.
+fn after_the_grace() -> Timestamp {
+    now() + GRACE + GRACE
+}
