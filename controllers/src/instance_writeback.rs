@@ -96,9 +96,11 @@ impl InstanceWriteback {
 
     /// Reads the objects on the hub that a copy depends on.
     async fn observe_hub(&self, instance: &Instance) -> Result<HubObjects, ReconcileError> {
-        let (copies, own_name) = (self.on_hub(instance), instance.name_any());
-        let copy = NamedCopy::read(&copies, &self.cell.name, &own_name);
-        let name = instance.namespace().unwrap_or_default();
+        let (name, own_name) = (
+            instance.namespace().unwrap_or_default(),
+            instance.name_any(),
+        );
+        let copy = NamedCopy::of_instance(&self.cell.hub, &name, &self.cell.name, &own_name);
         let namespaces = Collection::<Namespace>::of_plane(&self.cell.hub, None);
         let deployments = Collection::<WorkloadDeployment>::new(&self.cell.hub, &name, None);
         let deployment = async {

@@ -4,13 +4,17 @@
 //! name is not a DNS label, the copy has a name with a hash of the cell. A copy keeps its name: a copy with a hash in
 //! its name stays in use even if the readable name becomes free.
 
-use api::{CellName, labels};
-use kube::ResourceExt;
+use api::{CellName, Instance, labels};
+use kube::core::PartialObjectMeta;
+use kube::{Client, ResourceExt};
 
 use crate::names;
 use crate::objects::label;
 use crate::runtime::ReconcileError;
 use crate::runtime::write::{Collection, Object};
+
+/// An Instance with only its metadata.
+pub(super) type PartialInstance = PartialObjectMeta<Instance>;
 
 /// The copy of an Instance, and its name. `K` is an Instance, or only its metadata.
 pub(super) struct NamedCopy<K> {
@@ -46,6 +50,32 @@ impl<K: Object> NamedCopy<K> {
                 copy: None,
             },
         })
+    }
+}
+
+impl NamedCopy<Instance> {
+    /// Reads the copy of an Instance of this cell. A copy of another cell that cannot be decoded does not block the copy
+    /// of this cell.
+    pub(super) async fn of_instance(
+        hub: &Client,
+        namespace: &str,
+        cell: &CellName,
+        instance: &str,
+    ) -> Result<Self, ReconcileError> {
+        let copies = Collection::<Instance>::new(hub, namespace, None);
+        match Self::read(&copies, cell, instance).await {
+            Err(error) if error.is_undecodable() => {
+                let partial = Collection::<PartialInstance>::new(hub, namespace, None);
+                let partial = NamedCopy::read(&partial, cell, instance).await?;
+                let name = partial.name;
+                let copy = match partial.copy {
+                    Some(_) => copies.read(&name).await?,
+                    None => None,
+                };
+                Ok(Self { name, copy })
+            }
+            read => read,
+        }
     }
 }
 

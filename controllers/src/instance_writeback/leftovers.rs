@@ -1,8 +1,7 @@
 //! Deletes copies on the hub that this cell no longer needs. The cell does not watch the hub, so no watch reports these
 //! copies.
 
-use api::Instance;
-
+use super::copy_name::PartialInstance;
 use super::plan::leftovers::{is_of, next};
 use crate::cell::CellCaches;
 use crate::names;
@@ -21,14 +20,14 @@ impl LeftoverCopies<'_> {
     /// Deletes the copies of an Instance that the cell does not have, and then the copies of the following ordinals.
     /// A copy has one of two names (`copy_name.rs`).
     /// Before each deletion, the cell's API server must confirm that the Instance is gone. The hub must be the hub of
-    /// the cell's Namespace.
+    /// the cell's Namespace. Metadata are sufficient, so copies that cannot be decoded are deleted too.
     pub(super) async fn delete(
         &self,
         context: &ReconcileContext,
         key: &ObjectKey,
     ) -> Result<(), ReconcileError> {
-        let copies = Collection::<Instance>::new(&self.cell.hub, &key.namespace, None);
-        let instances = Collection::<Instance>::new(&self.cell.client, &key.namespace, None);
+        let copies = Collection::<PartialInstance>::new(&self.cell.hub, &key.namespace, None);
+        let instances = Collection::<PartialInstance>::new(&self.cell.client, &key.namespace, None);
         let mut name = key.name.clone();
         loop {
             let derived = names::copy_name(&name, self.cell.name.as_str());

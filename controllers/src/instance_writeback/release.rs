@@ -3,21 +3,18 @@
 //! Metadata are sufficient for this. So an Instance or a copy that cannot be decoded does not block the deletion of its
 //! WorkloadDeployment.
 
-use api::{Instance, finalizers};
+use api::finalizers;
 use kube::ResourceExt;
-use kube::core::{PartialObjectMeta, PartialObjectMetaExt};
+use kube::core::PartialObjectMetaExt;
 
 use super::InstanceWriteback;
-use super::copy_name::NamedCopy;
+use super::copy_name::{NamedCopy, PartialInstance};
 use super::plan::leftovers::is_of;
 use crate::objects::{has_finalizer, is_terminating};
 use crate::runtime::hub_proof::require_hub_of_cell;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::write::Collection;
 use crate::runtime::{ReconcileContext, ReconcileError};
-
-/// An Instance with only its metadata.
-type PartialInstance = PartialObjectMeta<Instance>;
 
 impl InstanceWriteback {
     /// Returns the newest metadata of an Instance from the cache, if the Instance is terminating.

@@ -154,6 +154,14 @@ impl ReconcileError {
         }
     }
 
+    /// Returns whether the answer of an API server cannot be decoded.
+    pub(crate) fn is_undecodable(&self) -> bool {
+        let Self::Api { source, .. } = self else {
+            return false;
+        };
+        matches!(source.as_ref(), kube::Error::SerdeError(_))
+    }
+
     /// Returns whether an API server forbids the request.
     pub(crate) fn is_forbidden(&self) -> bool {
         match self {

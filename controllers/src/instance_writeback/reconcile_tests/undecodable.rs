@@ -1,7 +1,8 @@
 //! Tests of Instances and copies that cannot be decoded.
 
 use crate::deployment::DeploymentController;
-use crate::fixtures::servers::terminating_json;
+use crate::fixtures::servers::{CellPlanes, terminating_json};
+use crate::names;
 
 use super::*;
 
@@ -100,4 +101,42 @@ async fn an_undecodable_copy_goes_with_its_instance() {
         .unwrap()
         .unwrap();
     assert!(!has_instance(&planes.cell) && !has_instance(&planes.hub));
+}
+
+/// Writes a copy of another cell with the name of the Instance.
+fn held(planes: &CellPlanes, cell: &str) {
+    planes.hub.modify::<Instance>(HUB_NAMESPACE, NAME, |copy| {
+        copy["metadata"]["labels"][labels::SOURCE_CLUSTER] = json!(cell);
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_undecodable_copy_of_another_cell_does_not_block_the_copy_of_this_cell() {
+    let (planes, writeback) = start().await;
+    converge(&writeback, || object_key(NAME), &planes.servers()).await;
+    held(&planes, "another");
+    spoil(&planes.hub);
+    let writes = converge(&writeback, || object_key(NAME), &planes.servers()).await;
+    let copy = names::copy_name(NAME, planes.caches.name.as_str());
+    assert!(writes[0].ends_with(&copy), "{writes:?}");
+    assert!(planes.hub.get::<Instance>(HUB_NAMESPACE, &copy).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_undecodable_copy_without_an_instance_is_deleted() {
+    let (planes, writeback) = start().await;
+    converge(&writeback, || object_key(NAME), &planes.servers()).await;
+    spoil(&planes.hub);
+    planes
+        .cell
+        .modify::<Instance>(HUB_NAMESPACE, NAME, |instance| {
+            instance["metadata"]["finalizers"] = json!([]);
+        });
+    planes.cell.remove::<Instance>(HUB_NAMESPACE, NAME);
+    settle().await;
+    reconcile(&writeback, object_key(NAME))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(!has_instance(&planes.hub));
 }
