@@ -12,8 +12,9 @@ use multicluster::Metrics;
 use multicluster::queue::ReconcileContext;
 use serde::Serialize;
 use serde_json::{Value, json};
+use tracing::warn;
 
-use crate::objects::StringMap;
+use crate::objects::{StringMap, describe};
 use crate::runtime::absence;
 use crate::runtime::error::ReconcileError;
 pub(crate) use collection::{Collection, Object};
@@ -68,6 +69,9 @@ impl Writer {
             "metadata": {"name": name, "uid": object.uid()},
             "status": status,
         });
+        if self.unkept.is_idle_status(object, &body, context.now()) {
+            return Ok(());
+        }
         let params = PatchParams {
             force: true,
             ..self.patch_params()
@@ -76,8 +80,9 @@ impl Writer {
             .api
             .patch_status(name, &params, &Patch::Apply(&body))
             .await;
-        self.wrote(context, to, "apply status", name, applied)
-            .map(drop)
+        let applied = self.wrote(context, to, "apply status", name, applied)?;
+        self.note_idle_status(context, object, &applied, &body);
+        Ok(())
     }
 
     /// Merges fields into a status that has several writers, and returns the object as the API server stored it.
@@ -95,11 +100,32 @@ impl Writer {
         let name = object.name_any();
         let body =
             json!({"metadata": {"resourceVersion": object.resource_version()}, "status": status});
+        if self.unkept.is_idle_status(object, &body, context.now()) {
+            return Ok(object.clone());
+        }
         let patched = to
             .api
             .patch_status(&name, &self.patch_params(), &Patch::Merge(&body))
             .await;
-        self.wrote(context, to, "patch status", &name, patched)
+        let patched = self.wrote(context, to, "patch status", &name, patched)?;
+        self.note_idle_status(context, object, &patched, &body);
+        Ok(patched)
+    }
+
+    /// Notes whether the write of a status has changed the object. If the CRD prunes a part of the status, the same
+    /// write would change nothing again.
+    fn note_idle_status<K: Object>(
+        &self,
+        context: &ReconcileContext,
+        object: &K,
+        written: &K,
+        body: &Value,
+    ) {
+        let now = context.now();
+        if self.unkept.record_status(object, written, body, now) {
+            let object = describe(object);
+            warn!(object, "the API server does not store a part of the status");
+        }
     }
 
     /// Adds a finalizer and annotations in one write, and returns the object as the API server stored it.

@@ -13,6 +13,7 @@ use crate::fixtures::servers::{HUB_NAMESPACE, context, copy, hub_namespace, take
 use crate::fixtures::{instance, now, object};
 
 mod additions;
+mod statuses;
 
 const OWN: [&str; 1] = ["/spec"];
 const NAME: &str = "web";

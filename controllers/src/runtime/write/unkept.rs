@@ -1,6 +1,7 @@
 //! Objects that an API server does not store as they are written. If its CRD is older, it prunes a field: the same
 //! write would have the same result, so it is repeated only once an hour. If its CRD is newer, it adds defaults:
-//! everything that was written is stored, so the write is not repeated.
+//! everything that was written is stored, so the write is not repeated. A status of which a part is pruned is repeated
+//! only once an hour, too.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -183,6 +184,49 @@ impl UnkeptWrites {
             .insert(object.uid().unwrap_or_default(), write);
     }
 
+    /// Returns whether this status was written to this version of the object in the last hour, and changed nothing.
+    pub(super) fn is_idle_status(
+        &self,
+        object: &impl ResourceExt,
+        body: &Value,
+        now: Timestamp,
+    ) -> bool {
+        let records = self.records();
+        let write = records.by_uid.get(&status_key(object));
+        write.is_some_and(|write| {
+            write.body == body_hash(body)
+                && write.object == version_hash(object)
+                && now.duration_since(write.at) < REPEAT_AFTER
+        })
+    }
+
+    /// Records whether a status has changed the object. `written` is the object after the write. Returns whether this
+    /// is the first record of a status that changes nothing.
+    pub(super) fn record_status(
+        &self,
+        object: &impl ResourceExt,
+        written: &impl ResourceExt,
+        body: &Value,
+        now: Timestamp,
+    ) -> bool {
+        let key = status_key(object);
+        let mut records = self.records();
+        if object.resource_version() != written.resource_version() {
+            records.by_uid.remove(&key);
+            return false;
+        }
+        records.drop_old(now);
+        let write = UnkeptWrite {
+            body: body_hash(body),
+            spec: 0,
+            object: version_hash(object),
+            generation: None,
+            stored: Stored::Otherwise,
+            at: now,
+        };
+        records.by_uid.insert(key, write).is_none()
+    }
+
     /// Records that the API server stored the object as it was written.
     pub(super) fn forget(&self, object: &impl ResourceExt) {
         if let Some(uid) = &object.meta().uid {
@@ -193,6 +237,15 @@ impl UnkeptWrites {
     fn records(&self) -> MutexGuard<'_, Records> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the key of the record of an object's status.
+fn status_key(object: &impl ResourceExt) -> String {
+    format!("{}/status", object.uid().unwrap_or_default())
+}
+
+fn version_hash(object: &impl ResourceExt) -> u64 {
+    hash_of(&json!(object.resource_version()))
 }
 
 /// Returns a hash of the fields that writers change, except for the status. The generation stands for the spec.
