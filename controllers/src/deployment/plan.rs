@@ -65,7 +65,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
         steps: steps(deployment, &instances),
         refresh: own
             .iter()
-            .filter(|instance| needs_refresh(deployment, instance))
+            .filter(|it| needs_refresh(deployment, &instances.template_hash, it))
             .cloned()
             .collect(),
         status: changed_status(deployment, &instances, None, now),
@@ -100,7 +100,11 @@ fn changed_status(
 }
 
 /// Returns whether an Instance of the current template lacks labels or has another hash.
-fn needs_refresh(deployment: &WorkloadDeployment, instance: &Instance) -> bool {
+fn needs_refresh(
+    deployment: &WorkloadDeployment,
+    template_hash: &str,
+    instance: &Instance,
+) -> bool {
     let Some(ordinal) = ordinal(deployment, instance) else {
         return false;
     };
@@ -108,11 +112,11 @@ fn needs_refresh(deployment: &WorkloadDeployment, instance: &Instance) -> bool {
         .spec
         .controller
         .as_ref()
-        .map(|controller| &controller.template_hash);
+        .map(|controller| controller.template_hash.as_str());
     !is_terminating(instance)
-        && !is_drifted(deployment, instance)
+        && !is_drifted(deployment, template_hash, instance)
         && (!covers(instance.labels(), &linking_labels(deployment, ordinal))
-            || hash != Some(&template_hash(deployment)))
+            || hash != Some(template_hash))
 }
 
 #[cfg(test)]

@@ -38,6 +38,8 @@ pub(super) struct Instances {
     pub(super) undecodable: Vec<String>,
     /// Names of all Instances that cannot be decoded.
     pub(super) undecodable_names: Vec<String>,
+    /// The hash of the template. It is computed once, because the template may be large.
+    pub(super) template_hash: String,
 }
 
 impl Instances {
@@ -59,6 +61,7 @@ impl Instances {
             undecodable_names: names
                 .filter_map(|invalid| invalid.metadata.name.clone())
                 .collect(),
+            template_hash: template_hash(observed.deployment),
         }
     }
 }
@@ -147,11 +150,15 @@ pub(super) fn is_ready(instance: &Instance) -> bool {
 /// Returns whether the Instance was created from another template. The hash of the template is no proof of that: the
 /// hash of the Go manager had another format, and a CRD with a new default changes our hash although nobody has changed
 /// the template. So if the hashes differ, the Instance itself is compared with the template, and only a difference
-/// replaces a customer's machine.
-pub(super) fn is_drifted(deployment: &WorkloadDeployment, instance: &Instance) -> bool {
+/// replaces a customer's machine. `template_hash` is the hash of the deployment's template.
+pub(super) fn is_drifted(
+    deployment: &WorkloadDeployment,
+    template_hash: &str,
+    instance: &Instance,
+) -> bool {
     let controller = instance.spec.controller.as_ref();
     let hash = controller.map_or("", |controller| &controller.template_hash);
-    hash != template_hash(deployment)
+    hash != template_hash
         && (has_another_spec(deployment, instance)
             || hash.starts_with(HASH_PREFIX) && has_other_metadata(deployment, instance))
 }

@@ -49,6 +49,8 @@ pub(super) fn steps(deployment: &WorkloadDeployment, instances: &Instances) -> V
     {
         return Vec::new();
     }
+    let is_drifted =
+        |instance: &Instance| is_drifted(deployment, &instances.template_hash, instance);
     let (slots, mut surplus) = slots(deployment, instances, wanted);
     // The ordinals are sorted, so the first ordinal that differs from its position is missing.
     let positions = (0..).zip(slots.keys());
@@ -65,7 +67,7 @@ pub(super) fn steps(deployment: &WorkloadDeployment, instances: &Instances) -> V
             Slot::Undecodable => continue,
             Slot::Former => wait(),
             Slot::Own(instance) if is_terminating(instance.as_ref()) => wait(),
-            Slot::Own(instance) => match (is_ready(instance), is_drifted(deployment, instance)) {
+            Slot::Own(instance) => match (is_ready(instance), is_drifted(instance)) {
                 (true, false) => continue,
                 (true, true) => {
                     replace.push(RolloutStep::Replace(Arc::clone(instance)));

@@ -11,7 +11,7 @@ use api::workload_deployment::{AVAILABLE, REPLICAS_READY};
 use api::{Instance, WorkloadDeployment, WorkloadDeploymentStatus};
 use jiff::Timestamp;
 
-use super::observed::{Instances, is_drifted, is_ready, template_hash};
+use super::observed::{Instances, is_drifted, is_ready};
 use super::pruned::pruned;
 
 /// Returns the status. `refusal` is the error of the API server that refused a step.
@@ -22,7 +22,7 @@ pub(super) fn status(
     now: Timestamp,
 ) -> WorkloadDeploymentStatus {
     let own: &[Arc<Instance>] = &instances.own;
-    let hash = template_hash(deployment);
+    let hash = instances.template_hash.as_str();
     let count = |counts: &dyn Fn(&Instance) -> bool| {
         i32::try_from(own.iter().filter(|instance| counts(instance)).count()).unwrap_or(i32::MAX)
     };
@@ -30,7 +30,7 @@ pub(super) fn status(
     // Instance runs the template, because a refresh changes only the hash. For another template, the Instance is
     // created again, and its status is empty until the provider reports.
     let is_current = |observed: &str, instance: &Instance| {
-        observed == hash || !observed.is_empty() && !is_drifted(deployment, instance)
+        observed == hash || !observed.is_empty() && !is_drifted(deployment, hash, instance)
     };
     let runs_template = |instance: &Instance| {
         let status = instance.status.as_ref();
@@ -74,7 +74,7 @@ pub(super) fn status(
 fn problem(deployment: &WorkloadDeployment, instances: &Instances) -> Option<String> {
     let mut own = instances.own.iter();
     let undecodable = instances.undecodable.first().cloned();
-    undecodable.or_else(|| own.find_map(|instance| pruned(deployment, instance)))
+    undecodable.or_else(|| own.find_map(|it| pruned(deployment, &instances.template_hash, it)))
 }
 
 fn available(
