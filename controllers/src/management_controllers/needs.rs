@@ -58,9 +58,9 @@ impl Known {
 pub(super) struct Needs {
     bindings: Known,
     networks: Known,
-    /// Whether Namespaces, WorkloadDeployments and Instances are known. The conditions of Workloads name a refused
-    /// kind.
-    others: [Known; 3],
+    /// Whether Namespaces, Workloads, WorkloadDeployments and Instances are known. The conditions of Workloads name a
+    /// refused kind.
+    others: [Known; 4],
     /// The cities at the time when LocationBindings were last known.
     cities: Option<Arc<BTreeSet<String>>>,
     is_suspended: bool,
@@ -94,6 +94,7 @@ impl Needs {
             networks: Known::of(&caches.networks.sync_state().borrow()),
             others: [
                 Known::of(&caches.namespaces.sync_state().borrow()),
+                Known::of(&caches.workloads.sync_state().borrow()),
                 Known::of(&caches.deployments.sync_state().borrow()),
                 Known::of(&caches.instances.sync_state().borrow()),
             ],
@@ -142,7 +143,7 @@ mod tests {
         Needs {
             bindings,
             networks,
-            others: [Known::Yes; 3],
+            others: [Known::Yes; 4],
             cities: (bindings == Known::Yes).then(|| Arc::new(cities)),
             is_suspended: false,
         }
@@ -191,7 +192,7 @@ mod tests {
     #[test]
     fn a_refused_kind_requeues_when_the_refusal_begins_and_ends() {
         let others = |instances| Needs {
-            others: [Known::Yes, Known::Yes, instances],
+            others: [Known::Yes, Known::Yes, Known::Yes, instances],
             ..needs(Known::Yes, Known::Yes, &["DFW"])
         };
         let mut known = Needs::default();

@@ -199,6 +199,7 @@ async fn watch_needs(caches: Arc<ProjectCaches>, view: Arc<ProjectView>, queues:
         let (cities, suspension) = (project.cities_change(), project.suspension_change());
         let mut networks = changes(&caches.networks);
         let mut namespaces = changes(&caches.namespaces);
+        let mut workloads = changes(&caches.workloads);
         let mut deployments = changes(&caches.deployments);
         let mut instances = changes(&caches.instances);
         Box::pin(async move {
@@ -208,6 +209,7 @@ async fn watch_needs(caches: Arc<ProjectCaches>, view: Arc<ProjectView>, queues:
                 () = suspension => {}
                 _ = networks.changed() => {}
                 _ = namespaces.changed() => {}
+                _ = workloads.changed() => {}
                 _ = deployments.changed() => {}
                 _ = instances.changed() => {}
             }

@@ -25,6 +25,9 @@ use crate::runtime::error::ReconcileError;
 const NOT_KNOWN: Duration = Duration::from_secs(10);
 /// How often the log names the caches for which the controllers of the leader wait.
 const STALE_LOGGED: Duration = Duration::from_mins(1);
+/// How long an optional kind may fail to be listed before controllers start without it. A list that takes long, but
+/// does not fail, is awaited.
+const OPTIONAL: Duration = Duration::from_secs(30);
 
 /// Brings the objects of one key to their desired state.
 pub(crate) trait Controller: Send + Sync + 'static {
@@ -122,7 +125,8 @@ async fn wait_for<T>(mut receiver: watch::Receiver<T>, condition: impl FnMut(&T)
     }
 }
 
-/// Waits until a kind has been listed, or the API server has refused to list it. Then sets `known`.
+/// Waits until an optional kind has been listed, or the API server has refused to list it, or the list has failed for
+/// [`OPTIONAL`]. Then sets `known`.
 async fn until_known(
     what: &str,
     without: &str,
@@ -130,10 +134,15 @@ async fn until_known(
     known: watch::Sender<bool>,
 ) {
     let is_known = |sync_state: &SyncState| sync_state.is_current() || sync_state.is_refused();
-    let Ok(sync_state) = sync_state.wait_for(is_known).await else {
+    let has_failed = |sync_state: &SyncState| *sync_state != SyncState::Listing;
+    if sync_state.wait_for(has_failed).await.is_err() {
         return;
-    };
-    if let Some(problem) = sync_state.problem() {
+    }
+    // The time limit has passed: the problem is logged, and the controllers start.
+    if let Ok(Err(_)) = timeout(OPTIONAL, sync_state.wait_for(is_known)).await {
+        return;
+    }
+    if let Some(problem) = sync_state.borrow().problem() {
         warn!(problem, "{what} cannot be watched: {without}");
     }
     known.send_replace(true);
@@ -320,24 +329,29 @@ impl<'a> Wiring<'a> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::Instant;
+
     use super::*;
 
-    #[tokio::test]
-    async fn an_optional_kind_is_known_once_it_is_listed_or_refused() {
+    #[tokio::test(start_paused = true)]
+    async fn an_optional_kind_is_known_once_it_is_listed_or_refused_or_has_failed_for_long() {
         let problem = String::new;
-        for (sync_state, is_enough) in [
-            (SyncState::Listing, false),
-            (SyncState::Failing { problem: problem() }, false),
-            (SyncState::Forbidden { problem: problem() }, true),
-            (SyncState::NotServed { problem: problem() }, true),
-            (SyncState::Current, true),
+        let (at_once, never) = (Some(Duration::ZERO), None);
+        for (sync_state, expected) in [
+            (SyncState::Listing, never),
+            (SyncState::Failing { problem: problem() }, Some(OPTIONAL)),
+            (SyncState::Forbidden { problem: problem() }, at_once),
+            (SyncState::NotServed { problem: problem() }, at_once),
+            (SyncState::Current, at_once),
         ] {
             let (_plane, watched) = watch::channel(sync_state.clone());
             let (known, is_known) = watch::channel(false);
+            let begin = Instant::now();
             let waiting = until_known("Clusters", "nothing", watched, known);
-            let none_left = timeout(Duration::from_millis(20), waiting);
-            assert_eq!(none_left.await.is_ok(), is_enough, "{sync_state:?}");
-            assert_eq!(*is_known.borrow(), is_enough, "{sync_state:?}");
+            let ended = timeout(Duration::from_hours(1), waiting).await.is_ok();
+            let after = ended.then(|| begin.elapsed());
+            assert_eq!(after, expected, "{sync_state:?}");
+            assert_eq!(*is_known.borrow(), expected.is_some(), "{sync_state:?}");
         }
     }
 }

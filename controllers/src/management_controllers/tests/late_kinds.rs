@@ -59,3 +59,21 @@ async fn a_kind_that_cannot_be_listed_does_not_silence_its_project() {
         assert_eq!(planes.management.metrics.failing_projects(), 0);
     }
 }
+
+/// A kind is refused after it has been listed. The conditions of the Workloads in the cache name it.
+#[tokio::test(start_paused = true)]
+async fn workloads_that_are_refused_later_wake_the_cached_ones() {
+    let planes = WiredPlanes::start().await;
+    sleep(Duration::from_mins(2)).await;
+    planes.keys.take();
+    // Watches that end and resume wake nothing.
+    planes.project.end_watches();
+    sleep(Duration::from_mins(2)).await;
+    planes.expect("the watches have ended", &[]).await;
+    let forbidden = Fault::refuse(403).on(&[Verb::List, Verb::Watch]);
+    planes.project.fail(forbidden.of::<Workload>());
+    planes.project.end_watches();
+    sleep(Duration::from_mins(2)).await;
+    let woken = ["workload p/default/web", "workload p/default/other"];
+    planes.expect("Workloads are refused", &woken).await;
+}
