@@ -9,7 +9,7 @@ use super::Section;
 use super::citations::rust_files;
 
 /// Crate, name and meaning of a constant. The name is unique in its crate.
-const CONSTANTS: [(&str, &str, &str); 46] = [
+const CONSTANTS: [(&str, &str, &str); 49] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
@@ -174,8 +174,23 @@ const CONSTANTS: [(&str, &str, &str); 46] = [
     ),
     (
         "controllers",
-        "CITIES_NAMED",
-        "Maximum number of cities that a message names, when these cities have no deployment.",
+        "NAMED_MAX",
+        "Maximum number of cities or Networks that a message about a Workload names for one cause.",
+    ),
+    (
+        "controllers",
+        "PAIRS_MAX",
+        "Maximum number of placements of a Workload, and of cities in all its placements.",
+    ),
+    (
+        "controllers",
+        "COPIES_MAX",
+        "Maximum size of the template and the scale settings of a Workload, as JSON in bytes, for all cities together.",
+    ),
+    (
+        "controllers",
+        "OPTIONAL",
+        "Time for which the first list of an optional kind may fail before the controllers start without the kind.",
     ),
     ("multicluster", "LISTS", "Concurrent LISTs."),
     ("multicluster", "PAGE", "Objects of one page of a LIST."),

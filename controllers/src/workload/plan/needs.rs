@@ -12,7 +12,7 @@ use super::observed::{Listed, Observed};
 use super::size;
 
 /// Maximum number of cities that a message names for one obstacle, and of Networks that it names.
-const NAMED: usize = 16;
+const NAMED_MAX: usize = 16;
 
 /// The known state of the needs of a Workload.
 pub(super) struct Needs<'a> {
@@ -73,7 +73,7 @@ impl<'a> Needs<'a> {
     pub(super) fn missing_networks(&self) -> Option<String> {
         let missing = self.missing.as_deref().unwrap_or_default();
         let namespace = self.workload.namespace().unwrap_or_default();
-        let named = missing.iter().take(NAMED);
+        let named = missing.iter().take(NAMED_MAX);
         let named: Vec<_> = named.map(|name| format!("{namespace}/{name}")).collect();
         match named.as_slice() {
             [] => None,
@@ -144,7 +144,7 @@ pub(super) fn describe(gaps: &[&Gap<'_>], prerequisite: Option<&str>) -> Option<
         }
     }
     let described = by_obstacle.into_iter().map(|(obstacle, cities)| {
-        let named: Vec<_> = cities.iter().take(NAMED).copied().collect();
+        let named: Vec<_> = cities.iter().take(NAMED_MAX).copied().collect();
         let more = more(cities.len(), named.len());
         let why = match obstacle {
             Obstacle::NotOffered => "the project has no usable LocationBinding there",
