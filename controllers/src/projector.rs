@@ -2,6 +2,7 @@
 //! namespace identify the project.
 
 mod own_hub;
+mod owner;
 mod plan;
 mod projection;
 mod quarantine;
@@ -26,7 +27,7 @@ use crate::runtime::keys::InstanceKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Stored, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use own_hub::confirm_owner;
+use owner::confirm_owner;
 use plan::verdict::{of_hub, without_deployment};
 use plan::{Observed, plan};
 use projection::projection_body;

@@ -10,12 +10,10 @@ use super::Projector;
 use super::plan::Observed;
 use super::plan::evidence::Evidence;
 use crate::hub::identity::{HubIdentity, recorded_hub};
-use crate::hub::upstream::Upstream;
 use crate::objects::{Namespace, deployment_name, describe};
 use crate::projects::ProjectCaches;
 use crate::runtime::ReconcileError;
 use crate::runtime::hub_proof::{read_from_hub, require_no_contradiction};
-use crate::runtime::write::Collection;
 
 impl Projector {
     /// Returns the hub in use, if it is the hub that the WorkloadDeployment of the projection has recorded. Another hub
@@ -117,36 +115,6 @@ impl Projector {
         };
         let problem = hub.contradiction(record, Some(namespace));
         require_no_contradiction(problem.or_else(of_project), || describe(instance))
-    }
-}
-
-/// Confirms with the project's API server that a WorkloadDeployment exists or is absent as the cache says, unless the
-/// watches are current. Another object of the same name is another owner: the garbage collector would delete a
-/// projection with the former owner.
-///
-/// # Errors
-///
-/// [`ReconcileError::NotYet`] if the cache is behind, and the errors of [`Collection::find`].
-pub(super) async fn confirm_owner(
-    project: &ProjectCaches,
-    upstream: &Upstream,
-    name: &str,
-    cached: Option<&WorkloadDeployment>,
-) -> Result<(), ReconcileError> {
-    let is_current = project.deployments.sync_state().borrow().is_current()
-        && project.namespaces.sync_state().borrow().is_current();
-    if is_current {
-        return Ok(());
-    }
-    let namespace = &upstream.namespace;
-    let deployments = Collection::<WorkloadDeployment>::new(&project.client, namespace, None);
-    let found = deployments.find(name).await?.and_then(|found| found.uid);
-    match found == cached.and_then(|cached| cached.metadata.uid.clone()) {
-        true => Ok(()),
-        false => Err(ReconcileError::NotYet {
-            object: format!("WorkloadDeployment {upstream}/{name}"),
-            missing: "the watch to report it as it is now".to_owned(),
-        }),
     }
 }
 

@@ -20,7 +20,7 @@ use super::{DFW1, DFW2, in_dfw};
 use crate::fixture::{create, deployment, is_settled};
 
 /// Time limit for the next deployment to settle. How long all of them take depends on what else the machine does.
-const NEXT: Duration = Duration::from_secs(60);
+const NEXT: Duration = Duration::from_mins(1);
 /// Number of concurrent requests to one API server.
 const REQUESTS: usize = 32;
 /// Text in Karmada's log for a failed interpreter call.
