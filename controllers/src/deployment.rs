@@ -148,6 +148,7 @@ impl DeploymentController {
             errors.note(self.writer.delete(context, &invalid, &instance).await);
         }
         if let Some(refusal) = errors.refusal() {
+            let refusal = self.writer.shown_refusal(context, deployment, "", refusal);
             plan.status = status_after_refusal(&view.observed(), &refusal);
         }
         if let Some(status) = &plan.status {

@@ -299,6 +299,7 @@ impl Federator {
             refusal = refusal.or_else(|| refusal_of(&ensured));
             is_applied &= errors.note(ensured).is_some();
         }
+        let refusal = refusal.map(|it| self.writer.shown_refusal(context, deployment, "", it));
         // Another error, such as a timeout, does not end a refusal.
         let refusal = refusal.or_else(|| (!is_applied).then(|| shown_refusal(deployment))?);
         if let (true, Some(copy)) = (plan.delete_copy && may_change_copy, copy) {

@@ -152,7 +152,10 @@ impl WorkloadController {
             }
             let ensured = self.ensure(context, &deployments, workload, desired).await;
             if let Some(refusal) = ensured.as_ref().err().and_then(ReconcileError::refusal) {
-                refusals.insert(desired.placement.name.clone(), refusal);
+                let placement = desired.placement.name.clone();
+                let writer = &self.writer;
+                let refusal = writer.shown_refusal(context, workload, &placement, refusal);
+                refusals.insert(placement, refusal);
             }
             errors.note(ensured);
         }

@@ -3,6 +3,7 @@
 
 mod collection;
 mod ensure;
+mod refusals;
 mod unkept;
 
 use either::Either;
@@ -18,6 +19,7 @@ use crate::objects::{StringMap, describe};
 use crate::runtime::absence;
 use crate::runtime::error::ReconcileError;
 pub(crate) use collection::{Collection, Object};
+use refusals::ShownRefusals;
 use unkept::UnkeptWrites;
 pub(crate) use unkept::{Stored, stays};
 
@@ -28,6 +30,7 @@ pub(crate) struct Writer {
     field_manager: String,
     metrics: Metrics,
     unkept: UnkeptWrites,
+    refusals: ShownRefusals,
 }
 
 type Result<T> = std::result::Result<T, ReconcileError>;
@@ -40,6 +43,7 @@ impl Writer {
             field_manager,
             metrics: metrics.clone(),
             unkept: UnkeptWrites::default(),
+            refusals: ShownRefusals::default(),
         }
     }
 

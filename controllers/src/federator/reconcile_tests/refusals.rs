@@ -5,10 +5,12 @@ use std::time::Duration;
 use api::karmada::PropagationPolicy;
 use api::reasons::workload_deployment::{HUB_REFUSED, STABLE_INSTANCE_FOUND};
 use api::{Condition, condition};
+use jiff::Timestamp;
 use kube::core::Status;
 
 use super::*;
 use crate::federator::refusal::REFUSED_POLICY;
+use crate::fixtures::now;
 
 /// The answer of an API server that refuses a write, and words of it.
 fn answer(code: u16, reason: &str, message: &str) -> Fault {
@@ -174,6 +176,34 @@ async fn a_refused_policy_of_an_existing_copy_shows_in_the_project() {
         converge(&policies, hub_key, &planes.servers()).await;
         converge(&federator, || project_key(NAME), &planes.servers()).await;
         assert_eq!(shown(&in_project(&planes).unwrap(), CELLS_REPORTING), None);
+    }
+}
+
+/// The hub refuses with another text each time. If each text were shown, each write of the status would cause the next.
+#[tokio::test(start_paused = true)]
+async fn a_text_that_changes_with_each_refusal_is_shown_once_a_minute() {
+    fn later() -> Timestamp {
+        now() + Duration::from_mins(2)
+    }
+    let (planes, federator) = start(reported(recorded(NAME)), vec![hub_namespace()]).await;
+    converge(&policies(&planes), hub_key, &planes.servers()).await;
+    take_writes(&planes.servers());
+    for (clock, begin) in [(now as fn() -> Timestamp, 0), (later, 5)] {
+        let mut writes = Vec::new();
+        for number in begin..begin + 5 {
+            planes.hub.heal();
+            let text = format!("refused, number {number}");
+            planes.hub.fail(answer(422, "Invalid", &text));
+            let context = ReconcileContext::new(clock, None);
+            let refused = federator.reconcile(&context, project_key(NAME)).await;
+            assert!(refused.is_err());
+            settle().await;
+            writes.extend(take_writes(&[&planes.project]));
+        }
+        assert_eq!(writes.len(), 1, "{writes:?}");
+        let deployment = in_project(&planes).unwrap();
+        let first = format!("number {begin}");
+        assert_refused(shown(&deployment, CELLS_REPORTING), &first);
     }
 }
 

@@ -1,0 +1,68 @@
+//! The texts of refused writes that conditions show.
+//!
+//! An API server can refuse the same write with another text each time, for example with the number of the request. If
+//! a condition showed each text, the event of its write would cause the next attempt, without an end.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+use multicluster::queue::ReconcileContext;
+
+use super::Writer;
+
+/// Shortest time between two texts about the same version of an object.
+const TEXT: SignedDuration = SignedDuration::from_mins(1);
+
+/// The shown texts of one controller. Cheap to clone.
+#[derive(Clone, Default)]
+pub(super) struct ShownRefusals(Arc<Mutex<Texts>>);
+
+#[derive(Default)]
+struct Texts {
+    by_part: BTreeMap<ObjectPart, Shown>,
+    /// The number of texts at which old texts are dropped.
+    drop_at: usize,
+}
+
+/// The UID and the generation of an object, and the part that the refusal is about.
+type ObjectPart = (String, Option<i64>, String);
+
+struct Shown {
+    text: String,
+    since: Timestamp,
+}
+
+impl Writer {
+    /// Returns the text to show about a refused write for this object: the current text, or the text of the last minute.
+    /// `part` tells several refusals of one object apart.
+    pub(crate) fn shown_refusal(
+        &self,
+        context: &ReconcileContext,
+        object: &impl ResourceExt,
+        part: &str,
+        text: String,
+    ) -> String {
+        let now = context.now();
+        let uid = object.uid().unwrap_or_default();
+        let key = (uid, object.meta().generation, part.to_owned());
+        let texts = self.refusals.0.lock();
+        let mut texts = texts.unwrap_or_else(PoisonError::into_inner);
+        let is_recent = |shown: &Shown| now.duration_since(shown.since) < TEXT;
+        if let Some(shown) = texts.by_part.get(&key).filter(|shown| is_recent(shown)) {
+            return shown.text.clone();
+        }
+        if texts.by_part.len() >= texts.drop_at {
+            texts.by_part.retain(|_, shown| is_recent(shown));
+            // The next search follows only after many more texts.
+            texts.drop_at = 2 * texts.by_part.len() + 16;
+        }
+        let shown = Shown {
+            text: text.clone(),
+            since: now,
+        };
+        texts.by_part.insert(key, shown);
+        text
+    }
+}
