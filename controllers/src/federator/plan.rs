@@ -26,7 +26,7 @@ use crate::runtime::ReconcileError;
 use freshness::fresh;
 use status::{
     HUB_CONTRADICTED, HUB_NAMESPACE_CONTRADICTED, contradicted, invalid_city_code, status,
-    unreported,
+    unreported, with_former_counters,
 };
 use upstream_generation::{Carried, carried, carried_annotations};
 
@@ -306,6 +306,10 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
     let shown = shown.map_or(&[][..], |status| &status.conditions);
     let status = copy.and_then(|copy| {
         let fresh = fresh(copy, cells, shown, now);
+        let fresh = fresh.map(|fresh| match copy.status {
+            Some(_) => fresh,
+            None => with_former_counters(fresh, deployment.status.as_ref()),
+        });
         match fresh.as_ref().or(copy.status.as_ref()) {
             Some(hub) => Some(status(deployment, copy, hub, in_step)),
             None => deployment

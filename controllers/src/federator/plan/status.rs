@@ -65,6 +65,24 @@ pub(super) fn unreported(
     unknown(former, NOT_REPORTED, message, now)
 }
 
+/// Returns the status of a copy that no cell has reported about, with the counters that the project shows. The copy was
+/// created again, so these are the last known counters.
+pub(super) fn with_former_counters(
+    status: WorkloadDeploymentStatus,
+    former: Option<&WorkloadDeploymentStatus>,
+) -> WorkloadDeploymentStatus {
+    let Some(former) = former else {
+        return status;
+    };
+    WorkloadDeploymentStatus {
+        replicas: former.replicas,
+        current_replicas: former.current_replicas,
+        desired_replicas: former.desired_replicas,
+        ready_replicas: former.ready_replicas,
+        ..status
+    }
+}
+
 /// Returns the status while the hub refuses the copy, its namespace or its policy. `planned` is the status without the
 /// refusal, if it differs from the current one. Without a copy, no cell reports, so the counters keep their last known
 /// values, as for a cell that is unreachable. With a copy, the cells still report about the former spec.

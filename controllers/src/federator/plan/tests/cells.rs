@@ -345,3 +345,34 @@ fn objects_missing_in_reachable_cells_are_stale() {
     let nothing = (String::new(), false, false);
     assert_eq!(staleness(&changed, &[unseen("dfw1")]), nothing);
 }
+
+/// The copy was created again, so the project has the last known counters.
+#[test]
+fn a_recreated_copy_without_a_report_keeps_the_counters() {
+    let mut deployment = recorded("DFW");
+    deployment.status = Some(WorkloadDeploymentStatus {
+        replicas: 2,
+        current_replicas: 2,
+        desired_replicas: 2,
+        ready_replicas: 2,
+        ..WorkloadDeploymentStatus::default()
+    });
+    let mut hub = complete(&deployment);
+    Arc::make_mut(hub.copy.as_mut().unwrap()).status = None;
+    let unscheduled = binding(&[], ("False", "NoClusterFit"), Some(1), &[]);
+    for (binding, reason) in [
+        (bound(&["dfw1"], &[]), "CellUnreachable"),
+        (unscheduled, "NoMatchingCell"),
+    ] {
+        let status = shown(&deployment, &hub, &binding, &["dfw1"]).unwrap();
+        let available = condition::find(&status.conditions, "Available").unwrap();
+        assert_eq!(available.reason, reason);
+        let counters = [
+            status.replicas,
+            status.current_replicas,
+            status.desired_replicas,
+            status.ready_replicas,
+        ];
+        assert_eq!(counters, [2; 4], "{reason}");
+    }
+}

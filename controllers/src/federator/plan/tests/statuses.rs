@@ -31,6 +31,7 @@ fn a_recreated_copy_has_an_unknown_status() {
     let available = condition::find(&status.conditions, AVAILABLE).unwrap();
     assert_eq!(available.status, ConditionStatus::Unknown);
     assert_eq!(status.observed_generation, None);
+    assert_eq!(status.ready_replicas, 2);
     let types: Vec<_> = status.conditions.iter().map(|c| c.type_.as_str()).collect();
     assert_eq!(types, ["Available", "example.com/Audited"]);
     assert_eq!(plan_for(&deployment, &hub).status, None);
