@@ -122,8 +122,9 @@ impl Projector {
                 Some(name) if is_its => project.deployments.get(&upstream.namespace, name)?,
                 _ => None,
             };
+            let own = is_its.then_some(upstream);
             let wait = self
-                .miss(context, &project, upstream, sound, deployment.as_deref())
+                .miss(context, &project, own, sound, deployment.as_deref())
                 .await?;
             rest = rest.into_iter().chain(wait).min();
             if is_its {
@@ -222,12 +223,13 @@ impl Projector {
     }
 
     /// Returns how long an Instance without a WorkloadDeployment may still wait. After that time, puts the Instance
-    /// into quarantine.
+    /// into quarantine. `upstream` is the namespace that may have the WorkloadDeployment. An Instance in another hub
+    /// namespace has none.
     async fn miss(
         &self,
         context: &ReconcileContext,
         project: &ProjectCaches,
-        upstream: &Upstream,
+        upstream: Option<&Upstream>,
         sound: &Sound,
         deployment: Option<&WorkloadDeployment>,
     ) -> Result<Option<Duration>, ReconcileError> {
@@ -245,8 +247,9 @@ impl Projector {
         let since = self.quarantine.missed(instance, now);
         match without_deployment(namespace.meta(), instance.meta(), since, now) {
             Ok(verdict) => {
-                let name = deployment_name(instance.meta()).unwrap_or_default();
-                confirm_owner(project, upstream, name, None).await?;
+                if let Some((upstream, name)) = upstream.zip(deployment_name(instance.meta())) {
+                    confirm_owner(project, upstream, name, None).await?;
+                }
                 self.quarantine
                     .hold(context, instance, &verdict, own_hub)
                     .await?;

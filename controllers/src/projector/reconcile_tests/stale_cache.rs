@@ -74,6 +74,33 @@ async fn a_deployment_that_the_cache_lacks_causes_no_quarantine() {
     assert_ne!(take_writes(&planes.servers()), [""; 0]);
 }
 
+/// An Instance in the hub namespace of a former Namespace has no WorkloadDeployment in the project, whatever the watch
+/// reports. It does not block the projection of the Instance of the same name.
+#[tokio::test(start_paused = true)]
+async fn an_instance_of_a_former_namespace_blocks_no_projection() {
+    let (planes, projector) = start().await;
+    let former = "ns-former";
+    let mut namespace = hub_namespace();
+    namespace["metadata"]["name"] = json!(former);
+    namespace["metadata"]["uid"] = json!("former-uid");
+    planes.hub.put(namespace);
+    let mut instance = json!(instance(former, NAME));
+    instance["metadata"]["uid"] = json!("of-the-former-namespace");
+    instance["metadata"]["labels"] = json!({labels::WORKLOAD_DEPLOYMENT_NAME: "web"});
+    planes.hub.put(instance);
+    settle().await;
+    converge(&projector, || instance_key(NAME), &planes.servers()).await;
+    let refused = Fault::refuse(503).on(&[Verb::Watch]);
+    planes.project.fail(refused.of::<WorkloadDeployment>());
+    planes.project.interrupt();
+    sleep(Duration::from_mins(3)).await;
+    let later = ReconcileContext::new(after_the_grace, None);
+    let reconciled = projector.reconcile(&later, instance_key(NAME)).await;
+    assert!(reconciled.is_ok(), "{reconciled:?}");
+    let of_former = planes.hub.get::<Instance>(former, NAME).unwrap();
+    assert!(!of_former.annotations().is_empty(), "{of_former:?}");
+}
+
 /// The time after which a missing WorkloadDeployment is a reason for quarantine.
 fn after_the_grace() -> Timestamp {
     now() + GRACE + GRACE
