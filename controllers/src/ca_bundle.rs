@@ -15,8 +15,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
-use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind, Status};
 use kube::{Api, Client, ResourceExt};
+use multicluster::absence::is_definitive_not_found_of;
 use multicluster::{Metrics, Tasks};
 use pem::{EncodeConfig, LineEnding};
 use serde_json::{Value, json};
@@ -92,8 +93,18 @@ impl Registration {
     };
 
     fn api(self, client: Client) -> Api<DynamicObject> {
+        Api::all_with(client, &self.resource())
+    }
+
+    fn resource(self) -> ApiResource {
         let kind = GroupVersionKind::gvk(self.group, self.version, self.kind);
-        Api::all_with(client, &ApiResource::from_gvk(&kind))
+        ApiResource::from_gvk(&kind)
+    }
+
+    /// Returns whether the answer proves that the registration does not exist.
+    fn is_absent(self, answer: &Status) -> bool {
+        let plural = self.resource().plural;
+        is_definitive_not_found_of(self.group, &plural, self.name, answer)
     }
 }
 
@@ -133,6 +144,7 @@ pub fn start(tasks: &Tasks, config: Config) {
             metrics: metrics.clone(),
             may_write: may_write.clone(),
             clock,
+            is_found: false,
             history: None,
             problem: None,
         };
@@ -157,6 +169,8 @@ struct Keeper {
     metrics: Metrics,
     may_write: CancellationToken,
     clock: Clock,
+    /// Whether the registration has been found, and no answer has proved since that it does not exist.
+    is_found: bool,
     /// `None` before the first check.
     history: Option<BundleHistory>,
     /// The last error. It is kept so that the same error is not reported again.
@@ -192,17 +206,29 @@ impl Keeper {
         let Mounted { mounted, served } = self.certificates.borrow_and_update().clone();
         let needed = || mounted.union(&served).cloned().collect();
         let name = self.registration.name;
-        let configuration = self.api.get_opt(name).await;
+        let configuration = match self.api.get(name).await {
+            Ok(configuration) => Ok(Some(configuration)),
+            // An API server that does not serve the kind has no registration. But a registration that was there may be
+            // behind a proxy that does not reach its API server.
+            Err(kube::Error::Api(answer))
+                if self.registration.is_absent(&answer) || answer.code == 404 && !self.is_found =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        };
         if let Err(kube::Error::Api(status)) = &configuration
             && status.is_forbidden()
         {
             // This process may not read the registration, so it cannot update it. An operator must maintain the bundle.
             self.trust.tell(self.index, needed());
+            self.names.tell(self.index, None);
         }
         let configuration =
             configuration.map_err(|error| ReconcileError::api(format!("get {name}"), error))?;
+        self.is_found = configuration.is_some();
         let names = configuration.as_ref().map(names::names);
-        self.names.tell(self.index, names.unwrap_or_default());
+        self.names.tell(self.index, Some(names.unwrap_or_default()));
         let bundles = configuration.as_ref().map(bundles).unwrap_or_default();
         let (Some(configuration), false) = (configuration, bundles.is_empty()) else {
             // A registration that is absent or has no webhooks has no callers, so no caller must trust an authority.

@@ -16,8 +16,14 @@ const CODE: u16 = 404;
 /// the resource. A 404 without them is no proof. Such a 404 can come from an API server that does not serve the
 /// resource, from Milo's front proxy if it does not have the project, or from another proxy.
 pub fn is_definitive_not_found<K: Resource<DynamicType = ()>>(name: &str, status: &Status) -> bool {
+    is_definitive_not_found_of(&K::group(&()), &K::plural(&()), name, status)
+}
+
+/// Does the same as [`is_definitive_not_found`] for a kind that is known only at run time. `plural` is the name of the
+/// resource.
+pub fn is_definitive_not_found_of(group: &str, plural: &str, name: &str, status: &Status) -> bool {
     let is_asked_for = status.details.as_ref().is_some_and(|details| {
-        details.name == name && details.kind == K::plural(&()) && details.group == K::group(&())
+        details.name == name && details.kind == plural && details.group == group
     });
     status.code == CODE && status.reason == NOT_FOUND && is_asked_for
 }

@@ -10,25 +10,30 @@ use tokio::sync::watch;
 
 /// The names in each registration, and their union.
 pub(super) struct CallerNames {
-    by: Mutex<Vec<BTreeSet<String>>>,
+    /// `None` for a registration that this process may not read.
+    by: Mutex<Vec<Option<BTreeSet<String>>>>,
     all: watch::Sender<BTreeSet<String>>,
 }
 
 impl CallerNames {
     pub(super) fn new(registrations: usize, all: watch::Sender<BTreeSet<String>>) -> Self {
         Self {
-            by: Mutex::new(vec![BTreeSet::new(); registrations]),
+            by: Mutex::new(vec![Some(BTreeSet::new()); registrations]),
             all,
         }
     }
 
-    /// Sets the names in one registration. A registration that does not exist has no names.
-    pub(super) fn tell(&self, registration: usize, names: BTreeSet<String>) {
+    /// Sets the names in one registration. A registration that does not exist has no names. `None` means that the names
+    /// are unknown. Then no name is expected, because the certificate may be for the unknown names.
+    pub(super) fn tell(&self, registration: usize, names: Option<BTreeSet<String>>) {
         let mut by = self.by.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = by.get_mut(registration) {
             *known = names;
         }
-        let all = by.iter().flatten().cloned().collect();
+        let all = match by.iter().all(Option::is_some) {
+            true => by.iter().flatten().flatten().cloned().collect(),
+            false => BTreeSet::new(),
+        };
         self.all.send_if_modified(|known| {
             let changed = *known != all;
             *known = all;
@@ -86,10 +91,16 @@ mod tests {
         let set = |names: &[&str]| -> BTreeSet<String> {
             names.iter().map(|&name| name.to_owned()).collect()
         };
-        names.tell(0, set(&["a"]));
-        names.tell(1, set(&["b"]));
-        assert_eq!(*all.borrow(), set(&["a", "b"]));
-        names.tell(0, set(&[]));
-        assert_eq!(*all.borrow(), set(&["b"]));
+        for (registration, told, expected) in [
+            (0, Some(set(&["a"])), set(&["a"])),
+            (1, Some(set(&["b"])), set(&["a", "b"])),
+            (0, Some(set(&[])), set(&["b"])),
+            // The certificate may be for names that this process may not read.
+            (0, None, set(&[])),
+            (0, Some(set(&["a"])), set(&["a", "b"])),
+        ] {
+            names.tell(registration, told);
+            assert_eq!(*all.borrow(), expected);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of the caBundle in a registration, with an in-memory API server.
 
 use apiserver::{ApiServer, Fault, Verb};
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 
 use super::*;
 use crate::fixtures::now;
@@ -11,7 +12,8 @@ struct Bench {
     server: ApiServer,
     tasks: Tasks,
     may_write: CancellationToken,
-    _mounted: watch::Sender<Mounted>,
+    names: watch::Receiver<BTreeSet<String>>,
+    mounted: watch::Sender<Mounted>,
 }
 
 fn authority() -> Authorities {
@@ -21,7 +23,8 @@ fn authority() -> Authorities {
 /// Starts the controller with a registration whose bundle is still empty.
 fn start(prepare: impl FnOnce(&ApiServer)) -> Bench {
     let server = ApiServer::new();
-    let webhook = json!({"name": "w", "clientConfig": {}});
+    let service = json!({"name": "webhook", "namespace": "compute"});
+    let webhook = json!({"name": "w", "clientConfig": {"service": service}});
     server.put(json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": KIND,
@@ -34,11 +37,12 @@ fn start(prepare: impl FnOnce(&ApiServer)) -> Bench {
         mounted: authority(),
         served: authority(),
     });
+    let (names, told_names) = watch::channel(BTreeSet::new());
     let config = Config {
         registrations: vec![(Registration::MUTATING, server.client())],
         certificates,
         trusted: watch::channel(Authorities::new()).0,
-        names: watch::channel(BTreeSet::new()).0,
+        names,
         delays: Delays {
             trust: Duration::ZERO,
             retirement: Duration::ZERO,
@@ -52,7 +56,8 @@ fn start(prepare: impl FnOnce(&ApiServer)) -> Bench {
         server,
         tasks,
         may_write,
-        _mounted: mounted,
+        names: told_names,
+        mounted,
     }
 }
 
@@ -125,4 +130,29 @@ async fn a_missing_right_is_asked_for_rarely() {
     let requests = bench.server.requests();
     assert!((10..=14).contains(&requests), "{requests}");
     assert_eq!(bench.bundles(), ["", ""]);
+}
+
+/// A proxy answers 404 while it does not reach the API server. This is no proof that the registration is gone.
+#[tokio::test(start_paused = true)]
+async fn a_404_of_a_proxy_changes_neither_names_nor_trust() {
+    let bench = start(|_| {});
+    bench.pass().await;
+    let expected = BTreeSet::from(["webhook.compute.svc".to_owned()]);
+    assert_eq!(*bench.names.borrow(), expected);
+    for fault in [
+        Fault::answer(404, "404 page not found\n"),
+        Fault::refuse(404),
+    ] {
+        bench.server.heal();
+        bench.server.fail(fault);
+        bench.mounted.send_modify(|_| {});
+        bench.pass().await;
+        assert_eq!(*bench.names.borrow(), expected);
+    }
+    bench.server.heal();
+    bench
+        .server
+        .remove::<MutatingWebhookConfiguration>("", Registration::MUTATING.name);
+    bench.pass().await;
+    assert_eq!(*bench.names.borrow(), BTreeSet::new());
 }
