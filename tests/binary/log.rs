@@ -65,7 +65,7 @@ async fn end(process: Child) -> String {
 }
 
 #[tokio::test]
-async fn a_request_cannot_forge_or_flood_the_log() {
+async fn a_request_cannot_forge_or_stretch_a_line_of_the_log() {
     let hostile = format!(
         "x\n2026 ERROR forged\u{1b}[31m\u{9b}31m {}",
         "y".repeat(1 << 20)
