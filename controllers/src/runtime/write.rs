@@ -89,6 +89,18 @@ impl Writer {
         Ok(())
     }
 
+    /// Returns the text to show about a refused write for this object: the current text, or the text of the last minute.
+    /// `part` tells several refusals of one object apart.
+    pub(crate) fn shown_refusal(
+        &self,
+        context: &ReconcileContext,
+        object: &impl ResourceExt,
+        part: &str,
+        text: String,
+    ) -> String {
+        self.refusals.shown(object, part, text, context.now())
+    }
+
     /// Merges fields into a status that has several writers, and returns the object as the API server stored it.
     ///
     /// # Errors

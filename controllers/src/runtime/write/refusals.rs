@@ -8,9 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
-use multicluster::queue::ReconcileContext;
-
-use super::Writer;
 
 /// Shortest time between two texts about the same version of an object.
 const TEXT: SignedDuration = SignedDuration::from_mins(1);
@@ -34,21 +31,19 @@ struct Shown {
     since: Timestamp,
 }
 
-impl Writer {
-    /// Returns the text to show about a refused write for this object: the current text, or the text of the last minute.
-    /// `part` tells several refusals of one object apart.
-    pub(crate) fn shown_refusal(
+impl ShownRefusals {
+    /// Returns the text to show: this text, or the text of the last minute about the same part of the same version of
+    /// the object.
+    pub(super) fn shown(
         &self,
-        context: &ReconcileContext,
         object: &impl ResourceExt,
         part: &str,
         text: String,
+        now: Timestamp,
     ) -> String {
-        let now = context.now();
         let uid = object.uid().unwrap_or_default();
         let key = (uid, object.meta().generation, part.to_owned());
-        let texts = self.refusals.0.lock();
-        let mut texts = texts.unwrap_or_else(PoisonError::into_inner);
+        let mut texts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_recent = |shown: &Shown| now.duration_since(shown.since) < TEXT;
         if let Some(shown) = texts.by_part.get(&key).filter(|shown| is_recent(shown)) {
             return shown.text.clone();
