@@ -11,10 +11,11 @@
 //! - decoding: the rest. The decoded forms of bodies. When it is full, the decoded form of a small body uses the part
 //!   `small`.
 //!
-//! One source address holds at most three quarters of each of the first two parts. It also leaves room for the largest
-//! body of another source address, as far as the part `large` has room for two such bodies. Large bodies wait for
-//! `decoding`, and long work waits for a CPU. Only one request of a source address waits for each of them at a time, so
-//! that the requests of other source addresses are next.
+//! One source address holds at most three quarters of each of the first two parts. It takes at most three quarters of
+//! what others leave of the part `small`, so a few source addresses cannot fill it. In the part `large`, it leaves room
+//! for the largest body of another source address, as far as the part has room for two such bodies. Large bodies wait
+//! for `decoding`, and long work waits for a CPU. Only one request of a source address waits for each of them at a time,
+//! so that the requests of other source addresses are next.
 
 mod pool;
 mod requesters;
@@ -51,6 +52,9 @@ const BRIEF_SEPARATORS: usize = 2048;
 /// Bytes that one request holds besides its body, its decoded form and its answer: the state of its stream and of its
 /// handler.
 pub(crate) const REQUEST_OVERHEAD: usize = 8 << 10;
+
+/// Bytes of the part `small` that a source address may hold for each byte that stays free.
+const SOURCE_PER_FREE: usize = 3;
 
 /// Longest time for which a request waits for memory and for its turn: the sum of all its waits. After this time the
 /// answer is 429. Only [`Work::run_last`] waits longer.
@@ -105,14 +109,13 @@ impl Capacity {
             .body
             .min(decoding_max / interpreters::PEAK_BYTES_PER_BYTE);
         let largest = body_max.saturating_add(REQUEST_OVERHEAD).min(part);
-        let three_quarters = part - part / 4;
         // One source address may send the largest body, and leaves room for the largest body of another one.
-        let large_max = three_quarters.min(part - largest).max(largest);
+        let large_max = (part - part / 4).min(part - largest).max(largest);
         Self {
             slots: Pool::new(limits.requests),
             small: Pool::new(part),
             large: Pool::new(part),
-            sources: Sources::new(three_quarters, large_max),
+            sources: Sources::new(part, large_max),
             requesters: Arc::new(Requesters::new(decoding_max / 4)),
             decoding: Arc::new(Semaphore::new(decoding_max)),
             decoding_max,
@@ -313,9 +316,14 @@ impl RequestPermit {
     fn take(&mut self, bytes: usize) -> Result<(), Overloaded> {
         let (all, of_source) = self.parts();
         all.take(bytes)?;
-        if let Some(Err(overloaded)) = of_source.map(|of_source| of_source.take(bytes)) {
-            all.give(bytes);
-            return Err(overloaded);
+        if let Some(of_source) = of_source {
+            let max = match self.is_large {
+                true => of_source.max(),
+                false => all.free().saturating_mul(SOURCE_PER_FREE),
+            };
+            of_source
+                .take_up_to(max, bytes)
+                .inspect_err(|_| all.give(bytes))?;
         }
         self.bytes += bytes;
         Ok(())

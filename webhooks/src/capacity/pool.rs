@@ -23,9 +23,20 @@ impl Pool {
         self.max
     }
 
+    /// Returns the number of things that nobody has taken.
+    pub(super) fn free(&self) -> usize {
+        self.max.saturating_sub(self.taken.load(Ordering::Acquire))
+    }
+
     /// Takes `count` things if as many are free.
     pub(super) fn take(&self, count: usize) -> Result<(), Overloaded> {
-        let add = |taken: usize| taken.checked_add(count).filter(|sum| *sum <= self.max);
+        self.take_up_to(self.max, count)
+    }
+
+    /// Takes `count` things if at most `max` are taken then.
+    pub(super) fn take_up_to(&self, max: usize, count: usize) -> Result<(), Overloaded> {
+        let max = max.min(self.max);
+        let add = |taken: usize| taken.checked_add(count).filter(|sum| *sum <= max);
         let taken = self
             .taken
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, add);

@@ -250,6 +250,22 @@ fn one_source_address_leaves_capacity_for_others() {
 }
 
 #[test]
+fn a_few_source_addresses_leave_capacity_for_another_one() {
+    let [_, capacity] = Capacity::of_protocols(&Limits::default(), 2);
+    let metrics = RequestMetrics::register("p", "Requests", &mut Registry::default());
+    let admit_all = |host: u8| {
+        let address = Some([192, 0, 2, host].into());
+        let requests = std::iter::from_fn(|| capacity.admit(address, metrics.in_flight()).ok());
+        requests.collect::<Vec<_>>()
+    };
+    let held = [1, 2, 3, 4].map(admit_all);
+    let counts = held.each_ref().map(Vec::len);
+    // Three quarters of what the former ones left.
+    assert_eq!(counts, [1536, 384, 96, 24]);
+    assert_eq!(admit_all(5).len(), 6);
+}
+
+#[test]
 fn one_source_address_leaves_room_for_the_largest_body_of_another_one() {
     let [_, capacity] = Capacity::of_protocols(&Limits::default(), 2);
     let metrics = RequestMetrics::register("p", "Requests", &mut Registry::default());
