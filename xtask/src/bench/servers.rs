@@ -205,6 +205,8 @@ fn ours(bench: &BenchSetup, port: u16) -> anyhow::Result<(PathBuf, Vec<OsString>
                 format!("--server-config={}", config.display()).into(),
                 format!("--kubeconfig={}", kubeconfig.display()).into(),
                 "--health-probe-bind-address=0".into(),
+                // Enough for the largest body on each connection.
+                "--max-bytes-in-flight=1073741824".into(),
             ]
         }
     };
