@@ -167,7 +167,7 @@ pub const WRITTEN: &[WrittenCondition] = &[
         False,
         of_workload::WORKLOAD_TOO_LARGE,
         (
-            "The Workload has too many placements and cities, or its template is too large for so many cities. The message contains the numbers.",
+            "The Workload has too many placements and cities, or its template is too large for so many cities or Instances. The message contains the numbers.",
             "Make the template smaller, or use several Workloads. Until then, no WorkloadDeployment of the Workload is created, changed or deleted. The only exception is the deletion of the Workload itself.",
         ),
     ),

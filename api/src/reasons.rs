@@ -13,7 +13,7 @@ pub mod workload {
     pub const NO_DEPLOYMENTS: &str = "NoAvailableDeployments";
     /// A Network of the template does not exist.
     pub const NETWORK_NOT_FOUND: &str = "NetworkNotFound";
-    /// The Workload has too many placements and cities, or its template is too large for so many cities.
+    /// The Workload has too many placements and cities, or its template is too large for so many cities or Instances.
     pub const WORKLOAD_TOO_LARGE: &str = "WorkloadTooLarge";
     /// `KindsListed`: a kind of the project cannot be listed.
     pub const KIND_NOT_LISTED: &str = "KindNotListed";

@@ -9,7 +9,7 @@ use super::Section;
 use super::citations::rust_files;
 
 /// Crate, name and meaning of a constant. The name is unique in its crate.
-const CONSTANTS: [(&str, &str, &str); 49] = [
+const CONSTANTS: [(&str, &str, &str); 52] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
@@ -39,6 +39,11 @@ const CONSTANTS: [(&str, &str, &str); 49] = [
         "webhooks",
         "BRIEF_SEPARATORS",
         "Maximum number of values in a body that is larger than `BRIEF_BODY` and is interpreted on a thread that serves connections.",
+    ),
+    (
+        "webhooks",
+        "SOURCE_PER_FREE",
+        "Bytes of the part `small` that a source address may hold for each byte that is free.",
     ),
     (
         "webhooks",
@@ -186,6 +191,16 @@ const CONSTANTS: [(&str, &str, &str); 49] = [
         "controllers",
         "COPIES_MAX",
         "Maximum size of the template and the scale settings of a Workload, as JSON in bytes, for all cities together.",
+    ),
+    (
+        "controllers",
+        "INSTANCES_MAX",
+        "Maximum size of all Instances of a Workload, as JSON in bytes. An Instance counts as its template and `INSTANCE_OVERHEAD`.",
+    ),
+    (
+        "controllers",
+        "INSTANCE_OVERHEAD",
+        "Bytes of an Instance besides its template: its metadata and its status.",
     ),
     (
         "controllers",

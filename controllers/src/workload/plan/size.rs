@@ -1,7 +1,8 @@
 //! Limits of what one Workload may ask for. Each pair of a placement and a city gets a WorkloadDeployment with a copy of
-//! the template, and the management process holds all copies in its caches.
+//! the template, and each of its Instances gets another one. The management process holds all copies in its caches.
 
 use api::Workload;
+use api::allowed::REPLICAS_MAX;
 use api::workload::WorkloadPlacement;
 use serde::Serialize;
 
@@ -9,6 +10,11 @@ use serde::Serialize;
 const PAIRS_MAX: usize = 1000;
 /// Maximum size of the templates and the scale settings of all WorkloadDeployments of a Workload, as JSON, in bytes.
 const COPIES_MAX: usize = 16 << 20;
+/// Maximum size of the templates of all Instances of a Workload, as JSON, in bytes. Each Instance counts
+/// [`INSTANCE_OVERHEAD`] more.
+const INSTANCES_MAX: usize = 256 << 20;
+/// Bytes that an Instance holds besides its template: its metadata and its status.
+const INSTANCE_OVERHEAD: usize = 1 << 10;
 
 /// Returns why the Workload asks for more than the limits, if it does. Users read the message.
 pub(super) fn excess(workload: &Workload) -> Option<String> {
@@ -28,12 +34,30 @@ pub(super) fn excess(workload: &Workload) -> Option<String> {
         copy.saturating_mul(cities(placement))
     });
     let bytes = copies.fold(0, usize::saturating_add);
-    (bytes > COPIES_MAX).then(|| {
-        format!(
+    if bytes > COPIES_MAX {
+        return Some(format!(
             "spec.template: the template has {template} bytes, and is copied for {pairs} cities; all copies may have \
              {COPIES_MAX} bytes: make the template smaller, or use several Workloads"
+        ));
+    }
+    let instances = placements
+        .iter()
+        .map(|placement| replicas(placement).saturating_mul(cities(placement)));
+    let instances = instances.fold(0, usize::saturating_add);
+    let bytes = instances.saturating_mul(template.saturating_add(INSTANCE_OVERHEAD));
+    (bytes > INSTANCES_MAX).then(|| {
+        format!(
+            "spec.template: the template has {template} bytes, and {instances} Instances need {bytes} bytes; the \
+             maximum is {INSTANCES_MAX} bytes: make the template smaller, ask for fewer replicas, or use several \
+             Workloads"
         )
     })
+}
+
+/// Returns the number of Instances in each city of the placement. More than [`REPLICAS_MAX`] are never created.
+fn replicas(placement: &WorkloadPlacement) -> usize {
+    let replicas = placement.scale_settings.min_replicas.min(REPLICAS_MAX);
+    usize::try_from(replicas).unwrap_or_default()
 }
 
 /// Returns the size of the value as JSON, in bytes. A value that is no JSON has no size, because it cannot be written.

@@ -6,10 +6,19 @@ use super::*;
 
 /// Returns a Workload with one placement in this number of cities. Its template has about this number of bytes.
 fn large(cities: usize, template: usize) -> (Workload, ProjectFixture) {
+    large_with_replicas(cities, template, 2)
+}
+
+fn large_with_replicas(
+    cities: usize,
+    template: usize,
+    replicas: i32,
+) -> (Workload, ProjectFixture) {
     let codes: Vec<_> = (0..cities).map(|city| format!("C{city}")).collect();
     let mut workload = workload(&[("us", &codes.iter().map(String::as_str).collect::<Vec<_>>())]);
     let mut spec = json!(workload.spec);
     spec["template"]["metadata"] = json!({"annotations": {"large": "a".repeat(template)}});
+    spec["placements"][0]["scaleSettings"]["minReplicas"] = json!(replicas);
     workload.spec = object(spec);
     let codes = codes.into_iter().map(|code| &*code.leak());
     let world = ProjectFixture {
@@ -58,11 +67,19 @@ fn twice_the_cities_need_about_twice_the_work() {
 #[test]
 fn a_workload_beyond_the_limits_is_held_and_says_so() {
     let too_large = [
-        (1001, 10, "spec.placements: 1 placements with 1001 cities"),
-        (600, 30_000, "spec.template: the template has 30"),
+        (
+            1001,
+            10,
+            2,
+            "spec.placements: 1 placements with 1001 cities",
+        ),
+        (600, 30_000, 2, "spec.template: the template has 30"),
+        // One deployment with too many replicas has as many Instances as the maximum.
+        (30, 10_000, 1000, "spec.template: the template has 10"),
+        (30, 10_000, i32::MAX, "spec.template: the template has 10"),
     ];
-    for (cities, template, message) in too_large {
-        let (mut workload, world) = large(cities, template);
+    for (cities, template, replicas, message) in too_large {
+        let (mut workload, world) = large_with_replicas(cities, template, replicas);
         let (small, _) = large(3, 10);
         let mut own = executed(&small, &world.plan(&small, &[]));
         own = shared(own.iter().map(|it| ready(it, true)));
@@ -86,4 +103,6 @@ fn a_workload_beyond_the_limits_is_held_and_says_so() {
     }
     let (at_the_limit, world) = large(1000, 10);
     assert_eq!(world.plan(&at_the_limit, &[]).apply.len(), 1000);
+    let (at_the_limit, world) = large_with_replicas(20, 10_000, i32::MAX);
+    assert_eq!(world.plan(&at_the_limit, &[]).apply.len(), 20);
 }
