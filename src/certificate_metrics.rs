@@ -67,7 +67,7 @@ impl Collector for CertificateCollector {
         if let Some(not_before) = state.not_before {
             gauge(
                 "certificate_not_before_seconds",
-                "Begin of the validity period that certificate_not_after_seconds ends, in seconds since the epoch",
+                "Begin of the validity period whose end is in `compute_federation_certificate_not_after_seconds`, in seconds since the epoch",
                 not_before.as_second(),
             )?;
         }
@@ -96,7 +96,7 @@ impl Collector for CertificateCollector {
             ),
             (
                 "certificate_failures",
-                "Changes of the certificate files to something that cannot be served",
+                "Times that the certificate files became unusable: they changed or expired, or the expected names changed",
                 state.failures,
             ),
         ] {

@@ -48,7 +48,7 @@ impl Metrics {
         );
         registry.register(
             "connections_shed",
-            "Connections that were closed because all slots were taken, by reason: idle (idle for the longest time) or refused (new, and no connection was idle)",
+            "Connections that were closed because a limit of connections was reached, by reason: idle (idle for the longest time) or refused (new, and no connection was idle)",
             metrics.shed.clone(),
         );
         metrics

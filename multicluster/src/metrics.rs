@@ -158,7 +158,7 @@ impl Metrics {
         );
         registry.register(
             "hub_contradictions",
-            "WorkloadDeployments of projects that are held because they may be on another hub than the one in use",
+            "WorkloadDeployments that are held because nothing proves that their copies are on the hub in use",
             metrics.hub_contradictions.clone(),
         );
         registry.register(

@@ -58,11 +58,19 @@ impl<K: Key> Clone for Queue<K> {
     }
 }
 
+/// Label value of the result of a reconciliation that failed.
+const ERROR: &str = "error";
+
 impl<K: Key> Queue<K> {
     /// Makes a queue, and the workers that reconcile its keys. `controller` is the name of the queue in logs and
     /// metrics.
     pub fn new(controller: &'static str, metrics: &Metrics) -> (Self, Workers<K>) {
         let (sender, receiver) = mpsc::unbounded_channel();
+        // An alert sees the first failure only if the counter was 0 before.
+        for result in ["settled", ERROR] {
+            let labels = ReconcileLabels { controller, result };
+            drop(metrics.reconciles.get_or_create(&labels));
+        }
         (
             Self { sender },
             Workers {
@@ -195,7 +203,7 @@ impl<K: Key> Workers<K> {
             Ok(Outcome::Settled) => "settled",
             Ok(Outcome::Again(_)) => "again",
             Ok(Outcome::Gone) => "gone",
-            Err(_) => "error",
+            Err(_) => ERROR,
         };
         self.metrics
             .reconciles

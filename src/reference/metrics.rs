@@ -28,14 +28,15 @@ struct Metric {
 
 /// The meaning of the values of the label `trouble` of `queue_groups_in_trouble`.
 const TROUBLE: [&str; 6] = [
-    "`compute_federation_queue_groups_in_trouble` counts the tenants of a controller's queue that wait. A tenant is a project. With \
-     `mode: single` and in a cell, there is only one tenant.",
+    "`compute_federation_queue_groups_in_trouble` counts the tenants of a controller's queue that wait. A tenant is usually a \
+     project. Hub namespaces whose labels identify no project are one more tenant. The controller `customizations`, and each \
+     controller of a cell, has only one tenant.",
     "The word `groups` in the name of the metric is an older word for tenants.",
-    "`unreachable`: the API server of the tenant does not answer the controller. In a cell, this can also be the API server of the hub. \
-     The log names the tenant.",
+    "`unreachable`: an API server that the controller needs for this tenant does not answer: that of the project or the cell, or that of \
+     the hub. The log names the tenant.",
     "`suspended`: the project refuses writes until its suspension ends.",
-    "`busy`: the tenant has used up its write budget of 200 keys per second in this controller, and waits so that it does not delay \
-     others. The value is 0 if a backlog is processed at a lower rate.",
+    "`busy`: the tenant has used up its write budget in this controller (500 keys at once, then 200 per second). It waits, so that it does \
+     not delay others. A backlog with fewer writes per second does not count.",
     "An idle controller sends no requests, so it does not notice an outage. If the API server of an idle cell does not answer, the log of \
      the cell's process and the cell's Cluster on the hub show it.",
 ];
@@ -72,8 +73,8 @@ pub(super) fn page() -> anyhow::Result<Page> {
     let introduction = [
         "The manager serves metrics at `metricsServer.bindAddress` of the [config file](config.md). \
          `compute-federation interpreter` serves them at `--metrics-bind-address`.",
-        "A time series with labels exists only after its first event. Counters of refusals, lost events and errors that an alert uses \
-         exist from the start, with the value 0. The `process_*` metrics describe the process. `process_tasks` counts asynchronous tasks \
+        "A counter or histogram with labels has a time series only after its first event. Counters that an alert uses exist from the \
+         start, with the value 0. `compute_federation_certificate_problem` has a time series only while there is a problem. The `process_*` metrics describe the process. `process_tasks` counts asynchronous tasks \
          that have not ended.",
     ];
     Ok(Page {
@@ -188,6 +189,7 @@ mod tests {
             "admission_requests_total{webhook=\"validate\",outcome=\"error\"}",
             "events_total{outcome=\"dropped\"}",
             "events_total{outcome=\"failed\"}",
+            "interpreter_requests_total{operation=\"Retain\",kind=\"Instance\",outcome=\"failure\"}",
             "interpreter_requests_refused_total{reason=\"overloaded\"}",
             "interpreter_requests_refused_total{reason=\"too_large\"}",
             "webhooks_connections_shed_total{reason=\"idle\"}",

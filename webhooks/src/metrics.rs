@@ -46,10 +46,23 @@ struct OperationLabels {
 /// Label value of an unknown operation or kind. A name from a request never becomes a label value.
 const OTHER: &str = "other";
 
+/// Label value of the outcome of an object that could not be interpreted.
+const FAILURE: &str = "failure";
+
 impl Metrics {
     /// Registers the metrics.
     pub fn register(registry: &mut Registry) -> Self {
         let answered = Family::<InterpretationLabels, Counter>::default();
+        // An alert sees the first failure only if the counter was 0 before.
+        for operation in Operation::ALL {
+            for kind in InterpretedKind::ALL {
+                drop(answered.get_or_create(&InterpretationLabels {
+                    operation: operation.as_str(),
+                    kind: kind.as_str(),
+                    outcome: FAILURE,
+                }));
+            }
+        }
         let histogram: fn() -> Histogram = || Histogram::new(BUCKETS);
         let seconds = Family::new_with_constructor(histogram);
         registry.register(
@@ -76,7 +89,7 @@ impl Metrics {
         let outcome = if interpretation.error.is_none() {
             "success"
         } else {
-            "failure"
+            FAILURE
         };
         self.answered
             .get_or_create(&InterpretationLabels {

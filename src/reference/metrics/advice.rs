@@ -104,7 +104,7 @@ pub(super) const ADVICE: &[Advice] = &[
     advice(
         "compute_federation_hub_contradictions",
         &[],
-        "Above 0: WorkloadDeployments of a project were written to another hub than the one in use. See [The hub is another one](../operate/troubleshoot.md#the-hub-is-another-one).",
+        "Above 0: WorkloadDeployments may have been written to another hub than the one in use. For them, nothing is written or deleted on the hub. See [The hub is another one](../operate/troubleshoot.md#the-hub-is-another-one).",
     ),
     advice(
         "compute_federation_quarantined_objects",
@@ -123,7 +123,7 @@ pub(super) const ADVICE: &[Advice] = &[
     advice(
         "compute_federation_webhooks_connections_shed_total",
         &[("reason", "`idle`, `refused`")],
-        "`refused` above 0: every connection is busy, and calls fail. `idle` above 0 for minutes: clients need more connections than `--max-connections`.",
+        "`refused` above 0: a limit is reached, no connection under this limit is idle, and calls fail. `idle` above 0 for minutes: clients need more connections than a limit allows. See [Connections](limits.md#connections).",
     ),
     advice(
         "compute_federation_webhooks_tls_errors_total",
@@ -141,7 +141,7 @@ pub(super) const ADVICE: &[Advice] = &[
     advice(
         "compute_federation_certificate_not_after_seconds",
         &[],
-        "Less than 7 days, or less than 15 % of its validity period, in the future: nothing has renewed the certificate or its authority.",
+        "Less than 7 days and less than 15 % of its validity period in the future: nothing has renewed the certificate or its authority.",
     ),
     advice("compute_federation_certificate_not_before_seconds", &[], ""),
     advice(
@@ -228,7 +228,7 @@ pub(super) const ADVICE: &[Advice] = &[
     advice(
         "compute_federation_writes_total",
         WRITE,
-        "The rate of a controller rises while nothing changes: another program writes the same fields. For `ca-bundle`: more than two writes for each new authority.",
+        "The rate of a controller rises while nothing changes: another program writes the same fields. For `ca-bundle`: more than two writes to one registration for each new authority.",
     ),
     advice("process_resident_memory_bytes", &[], ""),
     advice("process_cpu_seconds_total", &[], ""),
