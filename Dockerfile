@@ -1,6 +1,7 @@
 # Builds the image of `cargo xtask image` with a container engine:
 #
-#   docker buildx build --tag NAME:TAG --build-arg VERSION=0.1.0 --build-arg REVISION=$(git rev-parse HEAD) .
+#   docker buildx build --tag NAME:TAG --build-arg VERSION=0.1.0 --build-arg REVISION=$(git rev-parse HEAD) \
+#       --build-arg CREATED=$(git log -1 --format=%cI) .
 #
 # A test compares this file with the files, the user and the labels of `cargo xtask image`.
 FROM rust:1.95-bookworm AS build

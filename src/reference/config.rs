@@ -75,7 +75,7 @@ const FIELDS: [Field; 22] = [
     field(
         "webhookServer.clientCAName",
         "unset",
-        "File name, in `tls.certDir`, of the CA of API servers. If set, admission needs a client certificate of this CA. The interpreter needs none.",
+        "The CA of API servers: the name of a file in `tls.certDir`, or an absolute path. If set, admission needs a client certificate of this CA. The interpreter needs none.",
     ),
     field(
         "webhookServer.clientSubjectNames",

@@ -134,12 +134,13 @@ fn connections() -> Section {
              `webhookServer.interpreterPort`, each of the two ports has half of `--max-connections`. When all slots of a part, or \
              of a source address, are taken, the connection that has been idle longest is closed. Among the new connections, it is \
              one of the source address that has most of them. A connection is idle if it has no request, or if it has only waited for its client for 1 s. If no connection is idle, the new connection is closed.",
-            "At most three times `--max-requests` requests exist at a time. A refused request counts too, until its answer is read. \
-             Further requests are reset. Health probes and the metrics server have 64 connections each, and do not use the threads of the webhook server.",
+            "At most three times `--max-requests` requests exist at a time, and at most one for every 16 KiB of `--max-bytes-in-flight`. \
+             A refused request counts too, until its answer is read. Further requests are reset. On HTTP/2, at most 64 answers that \
+             came before the body of their request wait for their client; further such answers have no text. Health probes and the metrics server have 64 connections each, and do not use the threads of the webhook server.",
             "A connection holds, besides what counts above: on HTTP/1.1 a read buffer of 12 KiB; on HTTP/2 up to 64 KiB that no \
              handler has read yet; for TLS up to 16 KiB in each direction, and up to 64 KiB for the first message of a client; and its state. Plan 128 KiB for each of \
              `--max-connections`, and one and a half times `--max-bytes-in-flight`. Example: for a pod with a memory limit of 128 MiB, set \
-             `--max-bytes-in-flight=33554432`, `--max-body=2097152` and `--max-connections=384`.",
+             `--max-bytes-in-flight=33554432`, `--max-connections=384`, and `--max-body=2097152`, or `1048576` if admission is served.",
         ],
     )
 }

@@ -182,7 +182,7 @@ pub const ROLES: &[Role] = &[
         plane: Plane::Hub,
         subject: Subject::ManagerUser,
         rules: &[
-            rule(CORE, "namespaces", &[List, Watch, Create, Patch, Delete], "Create and delete hub namespaces."),
+            rule(CORE, "namespaces", &[List, Watch, Create, Patch], "Create and maintain hub namespaces."),
             rule(COMPUTE, "workloaddeployments", OWN, "Create and maintain the copies. `get` proves that one is gone."),
             rule("policy.karmada.io", "propagationpolicies", &[List, Watch, Create, Patch, Delete], "Create and maintain the policies."),
             rule("work.karmada.io", "resourcebindings", FOLLOW, "Know the cells of a copy.").without("No policy and no hub namespace is deleted. Projects get no `CellUnreachable` and no `NoMatchingCell`."),
@@ -200,6 +200,7 @@ pub const ROLES: &[Role] = &[
         plane: Plane::Hub,
         subject: Subject::ManagerUser,
         rules: &[
+            rule(CORE, "namespaces", &[Delete], "Delete empty hub namespaces. RBAC does not know which ones are empty, so the right allows the process to delete every namespace of the hub.").without(NO_REMOVAL),
             rule(CORE, "configmaps", &[List], "Check that a namespace is empty.").without(NO_REMOVAL),
             rule(CORE, "secrets", &[List], "As for `configmaps`. The process requests only the metadata of one object, but the right allows it to read all Secrets of the hub.").without(NO_REMOVAL),
             rule(CORE, "serviceaccounts", &[List], "As for `configmaps`.").without(NO_REMOVAL),

@@ -42,7 +42,7 @@ fn row(rule: &Rule) -> Vec<String> {
     let name = rule.alert.as_ref().or(rule.record.as_ref());
     let annotation = |name: &str| rule.annotations.get(name).cloned().unwrap_or_default();
     // The runbook is a path in the repository.
-    let see = annotation("runbook");
+    let see = annotation("runbook_url");
     let see = see.strip_prefix("docs/").map(|path| {
         let name = path.rsplit('/').next().unwrap_or(path);
         format!("[{name}](../{path})")
