@@ -1,5 +1,6 @@
 //! The log of the process, written to stderr by a thread of its own.
 
+mod json;
 mod text;
 mod writer;
 
@@ -19,7 +20,11 @@ const QUIET: &str = "kube_runtime::watcher=error";
 /// Starts logging. The log is complete when the guard has been dropped.
 pub(crate) fn start(args: &LogArgs) -> FlushGuard {
     let filter = format!("{QUIET},{}", args.log_level);
-    let (writer, guard) = LogWriter::start(std::io::stderr());
+    let tidy = match args.log_format {
+        LogFormat::Json => json::bounded,
+        LogFormat::Text => writer::unchanged,
+    };
+    let (writer, guard) = LogWriter::start(std::io::stderr(), tidy);
     let builder = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(filter))
         .with_writer(writer);

@@ -153,6 +153,8 @@ pub(crate) fn follow_certificate(
 pub(crate) struct CaBundlePublisher<'a> {
     pub(crate) tasks: &'a Tasks,
     pub(crate) registrations: Vec<(Registration, Client)>,
+    /// Whether callers reach the webhook server by these registrations only.
+    pub(crate) are_all: bool,
     pub(crate) delays: Delays,
     pub(crate) metrics: multicluster::Metrics,
     pub(crate) may_write: CancellationToken,
@@ -186,6 +188,7 @@ impl CaBundlePublisher<'_> {
             });
         let config = ca_bundle::Config {
             registrations: self.registrations,
+            are_all: self.are_all,
             certificates,
             trusted,
             names,

@@ -2,11 +2,14 @@
 
 use std::io::IoSlice;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
 use hyper::body::{Body, Buf, Bytes, Frame, Incoming, SizeHint};
 
 use crate::activity::{ActiveRequest, Receiving};
+use crate::peers::EarlyAnswer;
 
 /// The body of a request.
 #[derive(Debug)]
@@ -14,12 +17,22 @@ pub struct RequestBody {
     body: Incoming,
     /// Dropped when the body has arrived.
     receiving: Option<Receiving>,
+    has_arrived: Arc<AtomicBool>,
 }
 
 impl RequestBody {
     pub(crate) fn new(body: Incoming, receiving: Receiving) -> Self {
-        let receiving = Some(receiving).filter(|_| !body.is_end_stream());
-        Self { body, receiving }
+        let is_empty = body.is_end_stream();
+        Self {
+            body,
+            receiving: Some(receiving).filter(|_| !is_empty),
+            has_arrived: Arc::new(AtomicBool::new(is_empty)),
+        }
+    }
+
+    /// Returns a value that becomes true when the body has arrived.
+    pub(crate) fn has_arrived(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.has_arrived)
     }
 }
 
@@ -34,6 +47,7 @@ impl Body for RequestBody {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
         if frame.is_none() || self.body.is_end_stream() {
             self.receiving = None;
+            self.has_arrived.store(true, Ordering::Release);
         }
         Poll::Ready(frame)
     }
@@ -57,14 +71,29 @@ impl Drop for RequestBody {
 
 /// The body of an answer. Its last data holds the request until the transport has sent the data.
 pub(crate) struct AnswerBody<B> {
-    body: B,
+    /// `None` if the answer has no body.
+    body: Option<B>,
     request: Option<ActiveRequest>,
+    _early: Option<EarlyAnswer>,
 }
 
 impl<B> AnswerBody<B> {
-    pub(crate) fn new(body: B, request: ActiveRequest) -> Self {
-        let request = Some(request);
-        Self { body, request }
+    /// Returns the body of an answer. `early` counts the answer if the body of the request has not arrived.
+    pub(crate) fn new(body: B, request: ActiveRequest, early: Option<EarlyAnswer>) -> Self {
+        Self {
+            body: Some(body),
+            request: Some(request),
+            _early: early,
+        }
+    }
+
+    /// Returns the empty body of an answer. The transport ends the request together with the header of the answer.
+    pub(crate) fn empty(request: ActiveRequest) -> Self {
+        Self {
+            body: None,
+            request: Some(request),
+            _early: None,
+        }
     }
 }
 
@@ -76,8 +105,11 @@ impl<B: Body + Unpin> Body for AnswerBody<B> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, B::Error>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
-        let is_last = self.body.is_end_stream();
+        let Some(body) = &mut self.body else {
+            return Poll::Ready(None);
+        };
+        let frame = ready!(Pin::new(&mut *body).poll_frame(context));
+        let is_last = body.is_end_stream();
         Poll::Ready(frame.map(|frame| {
             Ok(frame?.map_data(|data| AnswerData {
                 data,
@@ -90,11 +122,12 @@ impl<B: Body + Unpin> Body for AnswerBody<B> {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let body = self.body.as_ref();
+        body.map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
     }
 }
 

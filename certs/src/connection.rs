@@ -7,6 +7,7 @@ use std::error::Error as StdError;
 use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::{HeaderValue, Request, Response, Version, header};
@@ -30,8 +31,10 @@ use paced_stream::PacedStream;
 /// window does not slow down a client in the same region. HTTP/2 allows no smaller initial window of a connection (RFC
 /// 9113, 6.9.2).
 const WINDOW: u32 = (64 << 10) - 1;
-/// Largest header list of an HTTP/2 request, in bytes.
-const HEADER_MAX: u32 = 8 << 10;
+/// Largest header list of an HTTP/2 request, in bytes: 32 for each field, and its name and value (RFC 9113, 6.5.2). The
+/// largest header that callers send has a token of 1 to 2 KiB. In memory, a list of many short fields is five times as
+/// large.
+const HEADER_MAX: u32 = 4 << 10;
 
 /// The two steps in which a server stops.
 #[derive(Clone, Debug, Default)]
@@ -121,22 +124,29 @@ where
         let begun = active.map(|active| {
             let receiving = slot.activity.receiving();
             let mut request = request.map(|body| RequestBody::new(body, receiving));
+            let has_arrived = request.body().has_arrived();
             // Handlers limit what one source address holds.
             request.extensions_mut().insert(slot.activity.address());
-            (active, service.call(request))
+            (active, has_arrived, service.call(request))
         });
-        let draining = of_requests.clone();
+        let (draining, peer) = (of_requests.clone(), Arc::clone(slot.activity.peer()));
         async move {
-            let (mut active, answer) = begun.ok_or(TooManyRequests)?;
+            let (mut active, has_arrived, answer) = begun.ok_or(TooManyRequests)?;
             let Ok(mut response) = answer.await;
             active.answered();
+            let is_early = version == Version::HTTP_2 && !has_arrived.load(Ordering::Acquire);
+            let early = is_early.then(|| peer.begin_early_answer()).flatten();
+            if is_early && early.is_none() {
+                response.headers_mut().remove(header::CONTENT_LENGTH);
+                return Ok(response.map(|_| AnswerBody::empty(active)));
+            }
             // The header asks an HTTP/1.1 client to close this connection. On HTTP/2, a GOAWAY is sent for
             // the whole connection.
             if version != Version::HTTP_2 && (draining.is_cancelled() || active.ends_connection()) {
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(header::CONNECTION, close);
             }
-            Ok::<_, TooManyRequests>(response.map(|body| AnswerBody::new(body, active)))
+            Ok::<_, TooManyRequests>(response.map(|body| AnswerBody::new(body, active, early)))
         }
     });
     let stream = TokioIo::new(PacedStream::new(

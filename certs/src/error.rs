@@ -103,6 +103,18 @@ pub enum CertificateProblem {
         /// The first subject alternative names of the certificate.
         found: Vec<String>,
     },
+    /// The certificate lacks names of the served certificate, and callers use these names.
+    #[error(
+        "lacks names of the served certificate at which callers reach the server ({}); its names are: {}",
+        lost.join(", "),
+        found.join(", ")
+    )]
+    LostNames {
+        /// The missing names.
+        lost: Vec<String>,
+        /// The first subject alternative names of the certificate.
+        found: Vec<String>,
+    },
     /// The private key does not belong to the certificate, or TLS does not support it.
     #[error("cannot be used with {certificate}: {source}")]
     Mismatch {
@@ -136,7 +148,7 @@ impl CertificateProblem {
             Self::Expired(_) => "expired",
             Self::NotYetValid(_) => "not_yet_valid",
             Self::Untrusted { .. } | Self::AuthorityNotValid { .. } => "untrusted",
-            Self::WrongNames { .. } => WRONG_NAMES,
+            Self::WrongNames { .. } | Self::LostNames { .. } => WRONG_NAMES,
             Self::Mismatch { .. } => "mismatch",
         }
     }

@@ -69,20 +69,47 @@ impl Leaf {
         &self,
         expected: &BTreeSet<String>,
     ) -> Result<(), CertificateProblem> {
-        let parsed = ParsedCertificate::try_from(&self.der);
-        let has = |name: &String| {
-            let (Ok(parsed), Ok(name)) = (&parsed, ServerName::try_from(name.as_str())) else {
-                return false;
-            };
-            verify_server_name(parsed, &name).is_ok()
-        };
-        if expected.is_empty() || expected.iter().any(has) {
+        let has = self.names_of(expected);
+        if expected.is_empty() || !has.is_empty() {
             return Ok(());
         }
         Err(CertificateProblem::WrongNames {
             expected: expected.iter().cloned().collect(),
-            found: self.names.iter().take(LISTED_NAMES).cloned().collect(),
+            found: self.first_names(),
         })
+    }
+
+    /// Checks that the certificate has every expected name that the former certificate has.
+    pub(crate) fn check_kept_names(
+        &self,
+        expected: &BTreeSet<String>,
+        former: &Self,
+    ) -> Result<(), CertificateProblem> {
+        let (has, had) = (self.names_of(expected), former.names_of(expected));
+        let lost: Vec<String> = had.difference(&has).map(|&name| name.clone()).collect();
+        if lost.is_empty() {
+            return Ok(());
+        }
+        Err(CertificateProblem::LostNames {
+            lost,
+            found: self.first_names(),
+        })
+    }
+
+    /// Returns the names for which the certificate is valid.
+    fn names_of<'n>(&self, names: &'n BTreeSet<String>) -> BTreeSet<&'n String> {
+        let Ok(parsed) = ParsedCertificate::try_from(&self.der) else {
+            return BTreeSet::new();
+        };
+        let has = |name: &&String| {
+            ServerName::try_from(name.as_str())
+                .is_ok_and(|name| verify_server_name(&parsed, &name).is_ok())
+        };
+        names.iter().filter(has).collect()
+    }
+
+    fn first_names(&self) -> Vec<String> {
+        self.names.iter().take(LISTED_NAMES).cloned().collect()
     }
 }
 

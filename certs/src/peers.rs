@@ -7,14 +7,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::handshakes::HandshakeTurns;
 use crate::limits::Limits;
 
-/// Divisor: one source address may use the requests, and the handshakes, of a server divided by this number.
+/// Divisor: one source address may use the requests, the handshakes and the early answers of a server divided by this
+/// number.
 const PARTS: usize = 4;
+/// Maximum number of HTTP/2 requests that were answered before their body arrived, and whose answer with a body the
+/// client has not taken yet. Until then, HTTP/2 keeps the trailers of the request, at most about 20 KiB, although nobody
+/// reads them.
+const EARLY_ANSWERS: usize = 64;
 
 /// The requests and handshakes of all clients of a server.
 #[derive(Debug)]
 pub(crate) struct AllPeers {
     requests: AtomicUsize,
     requests_max: usize,
+    early_answers: AtomicUsize,
     handshakes_max: usize,
     pub(crate) handshakes: HandshakeTurns,
 }
@@ -25,6 +31,7 @@ pub(crate) struct AllPeers {
 pub(crate) struct Peer {
     pub(crate) address: IpAddr,
     requests: AtomicUsize,
+    early_answers: AtomicUsize,
     pub(crate) handshakes: HandshakeTurns,
     pub(crate) all: Arc<AllPeers>,
 }
@@ -34,6 +41,7 @@ impl AllPeers {
         Self {
             requests: AtomicUsize::default(),
             requests_max: limits.requests,
+            early_answers: AtomicUsize::default(),
             handshakes_max: limits.handshakes,
             handshakes: HandshakeTurns::new(limits.handshakes),
         }
@@ -45,6 +53,7 @@ impl Peer {
         Self {
             address,
             requests: AtomicUsize::default(),
+            early_answers: AtomicUsize::default(),
             handshakes: HandshakeTurns::new(all.handshakes_max.div_ceil(PARTS)),
             all,
         }
@@ -52,21 +61,44 @@ impl Peer {
 
     /// Counts a request. Returns false if there are too many.
     pub(crate) fn begin_request(&self) -> bool {
-        let most = self.all.requests_max.div_ceil(PARTS);
-        if !increment(&self.requests, most) {
-            return false;
-        }
-        let counted = increment(&self.all.requests, self.all.requests_max);
-        if !counted {
-            self.requests.fetch_sub(1, Ordering::AcqRel);
-        }
-        counted
+        increment_both(&self.requests, &self.all.requests, self.all.requests_max)
     }
 
     pub(crate) fn end_request(&self) {
         self.requests.fetch_sub(1, Ordering::AcqRel);
         self.all.requests.fetch_sub(1, Ordering::AcqRel);
     }
+
+    /// Counts an early answer with a body until the returned value is dropped. Returns `None` if there are too many.
+    pub(crate) fn begin_early_answer(self: &Arc<Self>) -> Option<EarlyAnswer> {
+        let all = &self.all.early_answers;
+        increment_both(&self.early_answers, all, EARLY_ANSWERS)
+            .then(|| EarlyAnswer(Arc::clone(self)))
+    }
+}
+
+/// An answer with a body to an HTTP/2 request whose body has not arrived.
+#[derive(Debug)]
+pub(crate) struct EarlyAnswer(Arc<Peer>);
+
+impl Drop for EarlyAnswer {
+    fn drop(&mut self) {
+        self.0.early_answers.fetch_sub(1, Ordering::AcqRel);
+        self.0.all.early_answers.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Increments the counter of one source address and the counter of all. Returns false, and increments neither, if one
+/// of them has reached its maximum.
+fn increment_both(own: &AtomicUsize, all: &AtomicUsize, most: usize) -> bool {
+    if !increment(own, most.div_ceil(PARTS)) {
+        return false;
+    }
+    let counted = increment(all, most);
+    if !counted {
+        own.fetch_sub(1, Ordering::AcqRel);
+    }
+    counted
 }
 
 fn increment(counter: &AtomicUsize, most: usize) -> bool {

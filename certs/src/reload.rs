@@ -275,9 +275,16 @@ impl Reloader {
     /// this time, and the names at which callers reach the server.
     fn check_chain(&self, chain: &Chain, now: Timestamp) -> Result<(), CertificateProblem> {
         chain.check_time(now)?;
-        match &self.names {
-            Some(names) => chain.leaf.check_names(&names.borrow()),
-            None => Ok(()),
+        let Some(names) = &self.names else {
+            return Ok(());
+        };
+        let names = names.borrow();
+        chain.leaf.check_names(&names)?;
+        match &self.served {
+            Some(served) if !self.is_urgent(now) => {
+                chain.leaf.check_kept_names(&names, &served.leaf)
+            }
+            _ => Ok(()),
         }
     }
 

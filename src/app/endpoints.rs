@@ -62,7 +62,9 @@ pub(super) async fn start_webhooks(
         registrations.push((Registration::INTERPRETER, hub));
     }
     let mut projects: Option<Arc<dyn ProjectLookup>> = None;
+    let mut are_all = true;
     if let Some(registry) = admission {
+        are_all = registry.registered.is_some();
         if clients.is_none() {
             warn!(
                 "everyone who reaches the webhook port can call admission: set webhookServer.clientCAName, or let a \
@@ -83,6 +85,7 @@ pub(super) async fn start_webhooks(
     let publisher = (!registrations.is_empty()).then(|| CaBundlePublisher {
         tasks: &context.controllers,
         registrations,
+        are_all,
         delays: Delays {
             trust: args.ca_bundle_delay,
             retirement: args.ca_bundle_retirement,

@@ -83,6 +83,10 @@ pub(crate) struct ServerArgs {
     drain_timeout: Duration,
 }
 
+/// Divisor: connections hold at most one request for this number of `--max-bytes-in-flight`. A request counts with at
+/// least 8 KiB while it is answered, so it is never the limit of small requests that are answered.
+const REQUEST_SHARE: usize = 16 << 10;
+
 /// Parses a number greater than 0.
 fn positive() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..)
@@ -100,6 +104,16 @@ impl ServerArgs {
         }
     }
 
+    /// Returns the maximum number of requests of all connections: the requests of interpreter and admission, and as many
+    /// refused ones whose answer is not taken yet. Each request can have headers and trailers in memory that nobody has
+    /// counted yet, so the number follows from the memory too.
+    fn connection_requests(&self) -> usize {
+        let requests = self.max_requests.saturating_mul(3);
+        requests
+            .min(self.max_bytes_in_flight / REQUEST_SHARE)
+            .max(1)
+    }
+
     /// Returns the limits on the connections of one of `ports` ports.
     pub(crate) fn connections(&self, ports: usize) -> certs::Limits {
         let connections = self.max_connections.div_ceil(ports);
@@ -108,8 +122,7 @@ impl ServerArgs {
             connections_per_address: self
                 .max_connections_per_address
                 .unwrap_or_else(|| connections.div_ceil(4)),
-            // The requests of interpreter and admission, and as many refused ones whose answer is not taken yet.
-            requests: self.max_requests.saturating_mul(3).div_ceil(ports),
+            requests: self.connection_requests().div_ceil(ports),
             requests_per_connection: self.max_requests_per_connection,
             handshakes: certs::Limits::default().handshakes.div_ceil(ports),
             handshake: self.handshake_timeout,

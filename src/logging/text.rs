@@ -9,7 +9,7 @@ use tracing_subscriber::fmt::format::{Writer, debug_fn};
 
 /// Maximum length of one field, in bytes. Texts from requests are shorter, because `webhooks` cuts them off. The limit
 /// is large enough for the message of any other program.
-const FIELD_MAX: usize = 4096;
+pub(super) const FIELD_MAX: usize = 4096;
 
 /// Returns the formatter of the fields. Its format is the default format of `tracing-subscriber`.
 pub(super) fn fields() -> impl for<'w> FormatFields<'w> + 'static {
@@ -19,26 +19,38 @@ pub(super) fn fields() -> impl for<'w> FormatFields<'w> + 'static {
             if name != "message" {
                 write!(writer, "{}=", name.strip_prefix("r#").unwrap_or(name))?;
             }
-            let mut escaped = Escaped {
-                out: writer,
-                left: FIELD_MAX,
-                cut: 0,
-            };
+            let mut escaped = Escaped::new(writer);
             write!(escaped, "{value:?}")?;
-            match escaped.cut {
-                0 => Ok(()),
-                cut => write!(writer, "... ({cut} more bytes)"),
-            }
+            escaped.finish()
         },
     )
     .delimited(" ")
 }
 
 /// Writes text without control characters, up to a limit.
-struct Escaped<'w, W> {
+pub(super) struct Escaped<'w, W> {
     out: &'w mut W,
     left: usize,
     cut: usize,
+}
+
+impl<'w, W: Write> Escaped<'w, W> {
+    /// Limits the text to [`FIELD_MAX`].
+    pub(super) fn new(out: &'w mut W) -> Self {
+        Self {
+            out,
+            left: FIELD_MAX,
+            cut: 0,
+        }
+    }
+
+    /// Writes how much of the text is missing.
+    pub(super) fn finish(self) -> fmt::Result {
+        match self.cut {
+            0 => Ok(()),
+            cut => write!(self.out, "... ({cut} more bytes)"),
+        }
+    }
 }
 
 impl<W: Write> Write for Escaped<'_, W> {
@@ -64,7 +76,7 @@ impl<W: Write> Write for Escaped<'_, W> {
 
 /// Returns whether a character would change how a terminal shows the line: control characters, line separators and
 /// changes of the direction of text.
-fn is_unsafe(c: char) -> bool {
+pub(super) fn is_unsafe(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 

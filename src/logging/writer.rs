@@ -1,6 +1,7 @@
 //! Writes log lines in a thread of its own. A program that does not read stderr must not block the threads that serve
 //! requests.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -27,9 +28,18 @@ enum Entry {
     Flush(SyncSender<()>),
 }
 
+/// Changes a line before it is written.
+pub(super) type Tidy = fn(&[u8]) -> Cow<'_, [u8]>;
+
+/// Returns the line.
+pub(super) fn unchanged(line: &[u8]) -> Cow<'_, [u8]> {
+    Cow::Borrowed(line)
+}
+
 /// The queue in front of the log.
 #[derive(Clone)]
 pub(super) struct LogWriter {
+    tidy: Tidy,
     entries: SyncSender<Entry>,
     waiting: Arc<AtomicUsize>,
 }
@@ -39,10 +49,11 @@ pub(crate) struct FlushGuard(SyncSender<Entry>);
 
 impl LogWriter {
     /// Starts the thread. If there is no thread, all lines are dropped.
-    pub(super) fn start(out: impl Write + Send + 'static) -> (Self, FlushGuard) {
+    pub(super) fn start(out: impl Write + Send + 'static, tidy: Tidy) -> (Self, FlushGuard) {
         let (entries, received) = sync_channel(LINES_MAX);
         let waiting = Arc::new(AtomicUsize::default());
         let writer = Self {
+            tidy,
             entries: entries.clone(),
             waiting: Arc::clone(&waiting),
         };
@@ -53,11 +64,17 @@ impl LogWriter {
     }
 
     fn push(&self, line: &[u8]) {
+        let line = (self.tidy)(line);
         let length = line.len();
         let waiting = self.waiting.fetch_add(length, Ordering::AcqRel);
         // One line is always accepted, however long it is.
         let fits = waiting == 0 || waiting.saturating_add(length) <= BYTES_MAX;
-        if !fits || self.entries.try_send(Entry::Line(line.to_vec())).is_err() {
+        if !fits
+            || self
+                .entries
+                .try_send(Entry::Line(line.into_owned()))
+                .is_err()
+        {
             self.waiting.fetch_sub(length, Ordering::AcqRel);
             DROPPED.inc();
         }
@@ -139,7 +156,7 @@ mod tests {
     #[test]
     fn lines_beyond_the_queue_are_dropped_and_counted_and_the_others_are_written_in_order() {
         let ((allow, allowed), (lines, written)) = (channel(), channel());
-        let (writer, guard) = LogWriter::start(Sink { allowed, lines });
+        let (writer, guard) = LogWriter::start(Sink { allowed, lines }, unchanged);
         let before = DROPPED.get();
         let line = |number: u8| vec![number; BYTES_MAX / 4];
         for number in 0..6 {

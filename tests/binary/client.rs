@@ -1,15 +1,19 @@
 //! Clients of the webhook server. One of them behaves like Karmada's client: it trusts one root, verifies the server
 //! name, and keeps its connections open.
 
+use std::convert::Infallible;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
-use http_body_util::Full;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Empty, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -20,6 +24,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -63,9 +68,13 @@ pub(crate) async fn connect_from(from: Ipv4Addr, port: u16) -> io::Result<TcpStr
     Ok(stream)
 }
 
+/// Number of trailers with short names and no values that fit the header limit of the server: 4 KiB, of which each
+/// needs 32 bytes and its name.
+const TRAILERS: usize = 110;
+
 /// An HTTP/2 client. The server may send only `window` bytes of each answer.
 pub(crate) struct Http2Client {
-    requests: SendRequest<Full<Bytes>>,
+    requests: SendRequest<UnsyncBoxBody<Bytes, Infallible>>,
     connection: JoinHandle<()>,
 }
 
@@ -101,8 +110,30 @@ impl Http2Client {
     }
 
     pub(crate) async fn post(&mut self, body: Vec<u8>) -> hyper::Result<Response<Incoming>> {
+        let body = Full::new(body.into()).boxed_unsync();
+        self.send("https://localhost/interpret", body).await
+    }
+
+    /// Sends a request to a path that is not served. After the answer, sends as many trailers as the server accepts.
+    pub(crate) async fn post_with_trailers(&mut self) -> hyper::Result<Response<Incoming>> {
+        let trailers = async {
+            sleep(Duration::from_millis(200)).await;
+            let names = (0..TRAILERS).map(|number| HeaderName::from_str(&format!("t{number}")));
+            let empty = HeaderValue::from_static("");
+            let fields = names.map(|name| (name.unwrap(), empty.clone()));
+            Some(Ok(fields.collect::<HeaderMap>()))
+        };
+        let body = Empty::new().with_trailers(trailers).boxed_unsync();
+        self.send("https://localhost/absent", body).await
+    }
+
+    async fn send(
+        &mut self,
+        url: &str,
+        body: UnsyncBoxBody<Bytes, Infallible>,
+    ) -> hyper::Result<Response<Incoming>> {
         self.requests.ready().await?;
-        let request = Request::post("https://localhost/interpret").body(Full::new(body.into()));
+        let request = Request::post(url).body(body);
         self.requests.send_request(request.unwrap()).await
     }
 

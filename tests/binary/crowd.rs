@@ -29,6 +29,8 @@ const APART: Duration = Duration::from_millis(5);
 const DRIP: Duration = Duration::from_millis(500);
 /// Requests of one client that does not read its answers.
 const UNREAD: usize = 32;
+/// Requests of one client at a time on an HTTP/2 connection.
+const STREAMS: usize = 250;
 /// The well-behaved client.
 const CALLER: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 1);
 
@@ -43,10 +45,18 @@ enum Hold {
     Answers,
     /// Sends its body one byte at a time.
     Body,
+    /// Sends trailers of requests that were answered, and reads no answer.
+    Trailers,
 }
 
 impl Hold {
-    const ALL: [Self; 4] = [Self::Silence, Self::Handshake, Self::Answers, Self::Body];
+    const ALL: [Self; 5] = [
+        Self::Silence,
+        Self::Handshake,
+        Self::Answers,
+        Self::Body,
+        Self::Trailers,
+    ];
 
     /// Holds one connection until the server closes it.
     async fn hold(
@@ -68,6 +78,16 @@ impl Hold {
                 let mut unread = Vec::new();
                 while unread.len() < UNREAD {
                     let posted = client.post(review("InterpretReplica", "WorkloadDeployment"));
+                    unread.push(posted.await.map_err(io::Error::other)?);
+                }
+                client.closed().await;
+                Ok(())
+            }
+            Self::Trailers => {
+                let mut client = Http2Client::over(stream, trusted, 0).await?;
+                let mut unread = Vec::new();
+                while unread.len() < STREAMS {
+                    let posted = client.post_with_trailers();
                     unread.push(posted.await.map_err(io::Error::other)?);
                 }
                 client.closed().await;
@@ -101,7 +121,7 @@ async fn drip(stream: &mut (impl AsyncReadExt + AsyncWriteExt + Unpin)) -> io::R
     }
 }
 
-/// Keeps this many clients connected, a quarter of them with each kind of [`Hold`]. The crowd ends when the value is
+/// Keeps this many clients connected, a fifth of them with each kind of [`Hold`]. The crowd ends when the value is
 /// dropped.
 fn crowd(count: u16, addresses: u16, port: u16, trusted: &CertificateDer<'static>) -> JoinSet<()> {
     let mut crowd = JoinSet::new();
@@ -222,12 +242,14 @@ async fn a_pod_of_128_mib_survives_hostile_bodies_and_connections() {
         answered
     };
     let alone = send_all().await;
+    let peak_alone = server.peak_memory();
     let crowd = crowd(1024, 256, server.port, &trusted);
     let beside = send_all().await;
     let peak = server.peak_memory();
     println!(
-        "idle {} MiB, peak {} MiB, {alone} hostile bodies answered alone, {beside} beside a crowd",
+        "idle {} MiB, peak {} MiB, {alone} hostile bodies answered; with a crowd {} MiB, {beside} answered",
         idle >> 20,
+        peak_alone >> 20,
         peak >> 20
     );
     assert_eq!(server.healthz().await.unwrap(), 200);

@@ -28,6 +28,11 @@ pub(crate) async fn read(
     if announced > limits.body {
         return Err(HttpError::TooLarge(limits.body));
     }
+    // A client need not announce the size.
+    let announced = match announced {
+        0 => limits.body,
+        announced => announced,
+    };
     // Only the body is kept, so the headers of a request with a slow body use no memory.
     let mut reader = BodyReader::new(limits.body, announced, request.into_body());
     // In the common case the whole body has arrived already. No timer is needed then.
@@ -48,7 +53,7 @@ pub(crate) async fn read(
 /// The body of one request, with the bytes that have arrived.
 struct BodyReader {
     bytes_max: usize,
-    /// Size of the body according to the client.
+    /// Size of the body according to the client, or the largest size.
     announced: usize,
     body: Body,
     /// The first frame, while only one frame has arrived. The first frame is usually the whole body. A body of one

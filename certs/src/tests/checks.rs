@@ -101,9 +101,24 @@ async fn a_certificate_that_callers_would_refuse_leaves_the_former_in_service() 
         ),
         "{problem}"
     );
+    // Callers use both names of the served certificate.
+    server.names.send_replace(names(&["localhost", "b.svc"]));
+    let reported = |state: &crate::CertificateState| {
+        let problem = state.problem.as_ref();
+        problem.is_some_and(|problem| {
+            problem
+                .message
+                .contains("(localhost); its names are: b.svc")
+        })
+    };
+    let lost = tokio::time::timeout(WITHIN, server.state.wait_for(reported));
+    lost.await.expect("no failure").unwrap();
     assert_eq!(server.state.borrow().reloads, 1);
     get(&mut connect(&server, &trusted).await.unwrap()).await;
 }
+
+/// Longest time for any step. It only ends a failing test.
+const WITHIN: Duration = Duration::from_secs(20);
 
 fn names(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|&name| name.to_owned()).collect()

@@ -286,11 +286,7 @@ async fn unread_answers_of_one_source_address_are_limited_until_its_client_is_go
         let mut answered = 0;
         let reset = async {
             loop {
-                let mut header = [0; 9];
-                client.read_exact(&mut header).await.unwrap();
-                let length = u32::from_be_bytes([0, header[0], header[1], header[2]]);
-                let mut payload = vec![0; length as usize];
-                client.read_exact(&mut payload).await.unwrap();
+                let header = read_frame(&mut client).await;
                 match header[3] {
                     1 => answered += 1,
                     3 => return header[8],
@@ -343,4 +339,57 @@ async fn slow_handshakes_of_one_source_address_give_way_to_others() {
     drop(rest);
     let call = tokio::time::timeout(WITHIN, connect(&server, &der)).await;
     get(&mut call.expect("no turn").unwrap()).await;
+}
+
+/// Without a window, the client does not take the data of an answer. The trailers of a request that was answered early
+/// stay in memory until it does, so only some of these answers have data.
+#[tokio::test]
+async fn trailers_that_nobody_reads_are_kept_for_few_requests() {
+    const REQUESTS: u32 = 200;
+    let directory = TempDir::new().unwrap();
+    let (certificate, key, der) = issue();
+    write(directory.path(), &certificate, &key);
+    let server = start_with(directory.path(), Limits::default()).await;
+    let mut client = connect_for(&server, &der, "h2").await.unwrap();
+    client.write_all(PREFACE.as_bytes()).await.unwrap();
+    client.write_all(NO_WINDOW).await.unwrap();
+    for number in 0..REQUESTS {
+        client.write_all(&begun(1 + 2 * number)).await.unwrap();
+    }
+    client.flush().await.unwrap();
+    let (mut with_data, mut without) = (0, 0);
+    while with_data + without < REQUESTS {
+        let frame = tokio::time::timeout(WITHIN, read_frame(&mut client));
+        let header = frame.await.expect("the server does not answer");
+        if header[3] == HEADERS {
+            match header[4] & END_STREAM {
+                0 => with_data += 1,
+                _ => without += 1,
+            }
+        }
+    }
+    // One source address has a quarter of 64.
+    assert_eq!((with_data, without), (16, REQUESTS - 16));
+}
+
+/// Types and flags of frames (RFC 9113, 6).
+const HEADERS: u8 = 1;
+const END_STREAM: u8 = 1;
+
+/// Returns HEADERS of a stream without END_STREAM: `POST https:/` from the static table of RFC 7541.
+fn begun(stream: u32) -> Vec<u8> {
+    let mut frame = b"\x00\x00\x03\x01\x04".to_vec();
+    frame.extend(stream.to_be_bytes());
+    frame.extend(b"\x83\x87\x84");
+    frame
+}
+
+/// Reads a frame. Returns its header.
+async fn read_frame(stream: &mut (impl AsyncReadExt + Unpin)) -> [u8; 9] {
+    let mut header = [0; 9];
+    stream.read_exact(&mut header).await.unwrap();
+    let length = u32::from_be_bytes([0, header[0], header[1], header[2]]);
+    let mut payload = vec![0; length as usize];
+    stream.read_exact(&mut payload).await.unwrap();
+    header
 }
