@@ -18,6 +18,7 @@ use kube::api::{Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind, Status};
 use kube::{Api, Client, ResourceExt};
 use multicluster::absence::is_definitive_not_found_of;
+use multicluster::queue::Failure;
 use multicluster::{Metrics, Tasks};
 use pem::{EncodeConfig, LineEnding};
 use serde_json::{Value, json};
@@ -39,11 +40,16 @@ const SOON: Duration = Duration::from_millis(500);
 /// Interval between checks in all other cases.
 const LATER: Duration = Duration::from_secs(5);
 
+/// Longest wait that an API server can ask for with a Retry-After header.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
+
 /// The dependencies of the controller.
 pub struct Config {
     /// The objects that register our webhooks. Callers are considered to trust an authority only if all of these
     /// objects contain the authority.
     pub registrations: Vec<(Registration, Client)>,
+    /// Whether callers reach the webhook server by these registrations only.
+    pub are_all: bool,
     /// The authorities of the served certificate and of the certificate in the files.
     pub certificates: watch::Receiver<Mounted>,
     /// Receives the authorities that callers trust.
@@ -122,6 +128,7 @@ pub struct Mounted {
 pub fn start(tasks: &Tasks, config: Config) {
     let Config {
         registrations,
+        are_all,
         certificates,
         trusted,
         names,
@@ -131,7 +138,7 @@ pub fn start(tasks: &Tasks, config: Config) {
         clock,
     } = config;
     let trust = Arc::new(Trust::new(registrations.len(), trusted));
-    let names = Arc::new(CallerNames::new(registrations.len(), names));
+    let names = Arc::new(CallerNames::new(registrations.len(), are_all, names));
     for (index, (registration, client)) in registrations.into_iter().enumerate() {
         let keeper = Keeper {
             registration,
@@ -179,8 +186,10 @@ struct Keeper {
 
 impl Keeper {
     async fn run(mut self) {
+        let mut wait = Duration::ZERO;
         loop {
             let outcome = self.look().await;
+            wait = pause(&outcome, wait);
             let problem = outcome.as_ref().err().map(ToString::to_string);
             if let Some(problem) = &problem
                 && self.problem.as_ref() != Some(problem)
@@ -190,7 +199,7 @@ impl Keeper {
             }
             self.problem = problem;
             tokio::select! {
-                () = sleep(pause(&outcome)) => {}
+                () = sleep(wait) => {}
                 changed = self.certificates.changed() => {
                     if changed.is_err() {
                         sleep(LATER).await;
@@ -297,17 +306,19 @@ impl Keeper {
     }
 }
 
-/// Returns the wait until the next check. The wait is long after an error about a missing permission, because an
+/// Returns the wait until the next check. `former` is the last wait. After errors, the waits grow, and the wait that the
+/// API server has asked for is kept. The wait is long after an error about a missing permission, because an
 /// administrator rarely grants it within seconds.
-fn pause(outcome: &Result<bool, ReconcileError>) -> Duration {
-    let waits_long = match outcome {
-        Ok(settled) => *settled,
-        Err(ReconcileError::Api { source, .. }) => {
-            matches!(&**source, kube::Error::Api(status) if status.is_forbidden())
+fn pause(outcome: &Result<bool, ReconcileError>, former: Duration) -> Duration {
+    match outcome {
+        Ok(true) => LATER,
+        Ok(false) => SOON,
+        Err(error) if error.is_forbidden() => LATER,
+        Err(error) => {
+            let asked = error.retry_after().unwrap_or_default().min(RETRY_AFTER_MAX);
+            (2 * former).clamp(SOON, LATER).max(asked)
         }
-        Err(_) => false,
-    };
-    if waits_long { LATER } else { SOON }
+    }
 }
 
 /// Returns when the configuration was last changed by any writer. The API server stores whole seconds, rounded down.
@@ -315,7 +326,7 @@ fn pause(outcome: &Result<bool, ReconcileError>) -> Duration {
 fn last_change(configuration: &DynamicObject) -> Option<Timestamp> {
     let changes = configuration.managed_fields().iter();
     let last = changes.filter_map(|change| change.time.as_ref()).max()?;
-    Some(last.0 + Duration::from_secs(1))
+    Some(last.0.checked_add(Duration::from_secs(1)).unwrap_or(last.0))
 }
 
 /// Returns the authorities in the bundle of each webhook.
@@ -346,6 +357,7 @@ pub fn encode(bundle: &Authorities) -> String {
 #[cfg(test)]
 mod tests {
     use kube::core::Status;
+    use kube::core::response::StatusDetails;
 
     use super::*;
 
@@ -355,14 +367,31 @@ mod tests {
             let status = Status::failure("no", reason).with_code(code).boxed();
             Err(ReconcileError::api("get x", kube::Error::Api(status)))
         };
-        for (outcome, expected) in [
-            (Ok(true), LATER),
-            (Ok(false), SOON),
-            (refused("Forbidden", 403), LATER),
-            (refused("Conflict", 409), SOON),
-            (refused("ServiceUnavailable", 503), SOON),
+        let busy = || {
+            let mut status = Status::failure("no", "ServiceUnavailable").with_code(503);
+            status.details = Some(StatusDetails {
+                name: String::new(),
+                group: String::new(),
+                kind: String::new(),
+                uid: String::new(),
+                causes: Vec::new(),
+                retry_after_seconds: 20,
+            });
+            Err(ReconcileError::api(
+                "get x",
+                kube::Error::Api(status.boxed()),
+            ))
+        };
+        for (outcome, former, expected) in [
+            (Ok(true), SOON, LATER),
+            (Ok(false), LATER, SOON),
+            (refused("Forbidden", 403), SOON, LATER),
+            (refused("Conflict", 409), Duration::ZERO, SOON),
+            (refused("Conflict", 409), SOON, 2 * SOON),
+            (refused("ServiceUnavailable", 503), LATER, LATER),
+            (busy(), SOON, Duration::from_secs(20)),
         ] {
-            assert_eq!(pause(&outcome), expected, "{outcome:?}");
+            assert_eq!(pause(&outcome, former), expected, "{outcome:?}");
         }
     }
 

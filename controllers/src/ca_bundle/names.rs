@@ -16,9 +16,18 @@ pub(super) struct CallerNames {
 }
 
 impl CallerNames {
-    pub(super) fn new(registrations: usize, all: watch::Sender<BTreeSet<String>>) -> Self {
+    /// `are_all` is false if there may be a further registration, whose names stay unknown.
+    pub(super) fn new(
+        registrations: usize,
+        are_all: bool,
+        all: watch::Sender<BTreeSet<String>>,
+    ) -> Self {
+        let mut by = vec![Some(BTreeSet::new()); registrations];
+        if !are_all {
+            by.push(None);
+        }
         Self {
-            by: Mutex::new(vec![Some(BTreeSet::new()); registrations]),
+            by: Mutex::new(by),
             all,
         }
     }
@@ -87,7 +96,7 @@ mod tests {
     #[test]
     fn the_names_of_every_registration_count_and_those_of_a_deleted_one_do_not() {
         let (tell, all) = watch::channel(BTreeSet::new());
-        let names = CallerNames::new(2, tell);
+        let names = CallerNames::new(2, true, tell);
         let set = |names: &[&str]| -> BTreeSet<String> {
             names.iter().map(|&name| name.to_owned()).collect()
         };
@@ -102,5 +111,14 @@ mod tests {
             names.tell(registration, told);
             assert_eq!(*all.borrow(), expected);
         }
+    }
+
+    /// With internal service discovery, the registrations of admission cannot be read.
+    #[test]
+    fn no_name_is_expected_while_a_registration_is_out_of_reach() {
+        let (tell, all) = watch::channel(BTreeSet::new());
+        let names = CallerNames::new(1, false, tell);
+        names.tell(0, Some(BTreeSet::from(["a".to_owned()])));
+        assert!(all.borrow().is_empty());
     }
 }

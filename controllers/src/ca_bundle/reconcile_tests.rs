@@ -40,6 +40,7 @@ fn start(prepare: impl FnOnce(&ApiServer)) -> Bench {
     let (names, told_names) = watch::channel(BTreeSet::new());
     let config = Config {
         registrations: vec![(Registration::MUTATING, server.client())],
+        are_all: true,
         certificates,
         trusted: watch::channel(Authorities::new()).0,
         names,

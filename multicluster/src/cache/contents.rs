@@ -144,8 +144,8 @@ impl<K: Resource> Contents<K> {
         self.lists += 1;
     }
 
-    /// Replaces all objects by a complete list, and returns the objects that the watch reported before. The list also
-    /// replaces objects with higher resource versions. Reason: an API server that was restored from an older snapshot
+    /// Replaces all objects by a complete list. Returns the objects that the watch reported before, and the written
+    /// objects that the list does not contain. The list also replaces objects with higher resource versions. Reason: an API server that was restored from an older snapshot
     /// issues lower versions again.
     ///
     /// Only objects that were written after the list began can be newer than the list. If the list does not contain
@@ -160,7 +160,9 @@ impl<K: Resource> Contents<K> {
         for (key, write) in mem::take(&mut self.written) {
             let entry = match write.reported {
                 Some(reported) => former.insert(key.clone(), reported),
-                None => former.remove(&key),
+                // The list is the first report about this object. Without it, the object is gone.
+                None if self.objects.contains_key(&key) => former.remove(&key),
+                None => None,
             };
             written.extend(entry.map(|entry| (key, entry, write.lists)));
         }

@@ -217,7 +217,7 @@ fn a_list_of_a_restored_api_server_replaces_higher_versions() {
     fixture.told();
     fixture.list(vec![guarded("a", 7), guarded("c", 5)]);
     assert_eq!(fixture.known(), ["a@7", "c@5"]);
-    assert_eq!(fixture.told(), ["a@100 a@7", "- c@5", "b@101 -"]);
+    assert_eq!(fixture.told(), ["a@100 a@7", "- c@5", "b@101 -", "d@103 -"]);
     // After the restore, versions are compared with the restored state.
     cache.observe_write(object("c", "c", 8));
     fixture.apply(Event::Apply(guarded("a", 9)));
@@ -247,6 +247,18 @@ fn handlers_are_called_for_a_write_by_the_watch_or_the_next_list() {
     assert_eq!(fixture.known(), ["a@5", "b@6", "c@8"]);
     fixture.apply(Event::Apply(guarded("c", 8)));
     assert_eq!(fixture.told(), ["c@7 c@8"]);
+}
+
+/// An API server that is restored can lose an object between the answer to its creation and the event.
+#[test]
+fn a_written_object_that_a_list_lacks_is_reported_as_deleted() {
+    let mut fixture = fixture();
+    fixture.list(vec![guarded("a", 1)]);
+    fixture.reflector.cache().observe_write(object("b", "b", 2));
+    fixture.told();
+    fixture.list(vec![guarded("a", 1)]);
+    assert_eq!(fixture.told(), ["b@2 -"]);
+    assert_eq!(fixture.known(), ["a@1"]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! API server changes too. Then the process would refuse the API server.
 
 use std::fs;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -28,6 +28,9 @@ pub struct ClusterConfig {
     /// The configuration when the process started.
     pub config: Config,
     source: Option<Source>,
+    /// Hash of the contents of the files, made before they were loaded. A change since then is noticed at the first
+    /// check.
+    hash: u64,
 }
 
 /// A context of a kubeconfig file.
@@ -41,9 +44,11 @@ struct Source {
 
 impl From<Config> for ClusterConfig {
     fn from(config: Config) -> Self {
+        let hash = hash(&files(&config, None));
         Self {
             config,
             source: None,
+            hash,
         }
     }
 }
@@ -79,45 +84,49 @@ impl ClusterConfig {
             path: path.to_owned(),
             context: context.map(str::to_owned),
         };
+        // The first read only names the files. They are hashed before they are loaded.
+        let named = files(&source.load().await?, Some(&source));
+        let hash = hash(&named);
         Ok(Self {
             config: source.load().await?,
             source: Some(source),
+            hash,
         })
     }
 
-    /// Returns the kubeconfig, and the files that it names: the CA of the API server, the client certificate and its
-    /// key.
     fn files(&self) -> Vec<PathBuf> {
-        let auth = &self.config.auth_info;
-        let source = self.source.iter();
-        let source = source.flat_map(|it| [Some(&it.path), it.authority.as_ref()]);
-        let named = [&auth.client_certificate, &auth.client_key];
-        source
-            .flatten()
-            .cloned()
-            .chain(named.into_iter().flatten().map(PathBuf::from))
-            .collect()
+        files(&self.config, self.source.as_ref())
     }
 
-    /// Reads the kubeconfig again. Returns the connector, and the files that the kubeconfig names now.
-    fn reload(&self) -> Result<(HttpsConnector<HttpConnector>, Vec<PathBuf>), String> {
-        let connector = |config| connector(config).map_err(|error| error.to_string());
+    /// Reads the kubeconfig and its files again.
+    fn reload(&self) -> Result<Self, String> {
         let Some(source) = &self.source else {
-            return Ok((connector(&self.config)?, self.files()));
+            return Ok(Self::from(self.config.clone()));
         };
         // Loading a kubeconfig is async in kube, but it waits for nothing.
         let loaded = Self::read(&source.path, source.context.as_deref()).now_or_never();
         let loaded = loaded.ok_or("kube waits for something")?;
-        let loaded = loaded.map_err(|error| error.to_string())?;
-        Ok((connector(&loaded.config)?, loaded.files()))
+        loaded.map_err(|error| error.to_string())
     }
+}
+
+/// Returns the kubeconfig, and the files that it names: the CA of the API server, the client certificate and its key.
+fn files(config: &Config, source: Option<&Source>) -> Vec<PathBuf> {
+    let auth = &config.auth_info;
+    let source = source.into_iter();
+    let source = source.flat_map(|it| [Some(&it.path), it.authority.as_ref()]);
+    let named = [&auth.client_certificate, &auth.client_key];
+    source
+        .flatten()
+        .cloned()
+        .chain(named.into_iter().flatten().map(PathBuf::from))
+        .collect()
 }
 
 /// The TLS credentials for new connections to an API server.
 pub(super) struct Credentials {
     config: ClusterConfig,
     interval: Duration,
-    hasher: RandomState,
     current: Mutex<Current>,
 }
 
@@ -145,21 +154,17 @@ impl Credentials {
     }
 
     fn with_interval(config: ClusterConfig, interval: Duration) -> Result<Self, ClientError> {
-        let (files, hasher) = (config.files(), RandomState::new());
-        // The files are hashed before the connector is made. A change between the two is noticed at the next check.
-        let hash = hash(&hasher, &files);
         let current = Current {
-            files,
+            files: config.files(),
             connector: connector(&config.config)?,
             generation: 0,
-            hash,
+            hash: config.hash,
             checked: Instant::now(),
             problem: None,
         };
         Ok(Self {
             config,
             interval,
-            hasher,
             current: Mutex::new(current),
         })
     }
@@ -176,23 +181,22 @@ impl Credentials {
     }
 
     fn renew(&self, current: &mut Current) {
-        let found = hash(&self.hasher, &current.files);
-        if found == current.hash {
+        if hash(&current.files) == current.hash {
             current.problem = None;
             return;
         }
         let server = &self.config.config.cluster_url;
-        match self.config.reload() {
-            Ok((connector, files)) => {
+        let reloaded = self.config.reload().and_then(|loaded| {
+            let connector = connector(&loaded.config).map_err(|error| error.to_string())?;
+            Ok((connector, loaded))
+        });
+        match reloaded {
+            Ok((connector, loaded)) => {
                 info!(%server, "the TLS credentials of the kubeconfig were read again");
                 current.connector = connector;
                 current.generation += 1;
-                // If the kubeconfig names other files now, the next check reads them once more.
-                current.hash = match files == current.files {
-                    true => found,
-                    false => found.wrapping_add(1),
-                };
-                current.files = files;
+                current.hash = loaded.hash;
+                current.files = loaded.files();
                 current.problem = None;
             }
             Err(problem) if current.problem.as_ref() != Some(&problem) => {
@@ -205,9 +209,11 @@ impl Credentials {
 }
 
 /// Returns a hash of the contents. A file that cannot be read counts as empty.
-fn hash(hasher: &RandomState, files: &[PathBuf]) -> u64 {
+fn hash(files: &[PathBuf]) -> u64 {
     let contents = files.iter().map(|path| fs::read(path).unwrap_or_default());
-    hasher.hash_one(contents.collect::<Vec<_>>())
+    let mut hasher = DefaultHasher::new();
+    contents.collect::<Vec<_>>().hash(&mut hasher);
+    hasher.finish()
 }
 
 #[cfg(test)]

@@ -225,3 +225,24 @@ async fn the_files_that_a_changed_kubeconfig_names_are_followed() {
     third.write(&other);
     assert_eq!(seen(&transport, port).await, expected(third));
 }
+
+/// The client of the lease is made long after its kubeconfig was read.
+#[tokio::test]
+async fn an_authority_that_changes_before_the_client_is_made_is_read_again() {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let directory = TempDir::new().unwrap();
+    let (client, former, next) = (identity("client"), identity("former"), identity("next"));
+    let port = start(&next, &[&client]).await;
+    client.write(directory.path());
+    let user = "{client-certificate: client.crt, client-key: client.key}";
+    let path = directory.path().join("kubeconfig");
+    fs::write(&path, kubeconfig(&former, port, user)).unwrap();
+    let config = ClusterConfig::read(&path, None).await.unwrap();
+    fs::write(&path, kubeconfig(&next, port, user)).unwrap();
+    let credentials = Credentials::with_interval(config, Duration::ZERO).unwrap();
+    let transport = Transport::new(&Arc::new(credentials));
+    assert_eq!(
+        seen(&transport, port).await,
+        client.certificate.der().to_vec()
+    );
+}
