@@ -82,7 +82,9 @@ impl DeploymentController {
         let deployments = Collection::new(&cell.client, &namespace, Some(&cell.deployments));
         let instances = Collection::new(&cell.client, &namespace, Some(&cell.instances));
         let mut errors = FirstError::default();
-        let confirmed = view.confirm_deletion(&deployments, &instances).await;
+        let confirmed = view
+            .confirm_deletion(&deployments, &instances, &self.writer)
+            .await;
         let is_confirmed = errors.note(confirmed).is_some();
         let mut plan = view.plan();
         let deployment = view.deployment.as_ref();

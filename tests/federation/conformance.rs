@@ -15,7 +15,7 @@ mod writes;
 use std::collections::BTreeSet;
 
 use anyhow::{Context, ensure};
-use api::DEFAULT_NAMESPACE;
+use api::{DEFAULT_NAMESPACE, WorkloadDeployment};
 use apiserver::{ApiServer, objects};
 use harness::Milo;
 use http::{Method, Request};
@@ -25,6 +25,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::Value;
 
+use applies::UNDECLARED;
 use normal::Normalizer;
 use step::Step;
 
@@ -37,10 +38,20 @@ pub(crate) async fn the_api_server_in_memory_answers_as_a_real_one(
 ) -> anyhow::Result<()> {
     // A client of kube returns every response. The clients of this project return refusals as errors.
     let kubeconfig = Kubeconfig::read_from(milo.project(PROJECT)?.kubeconfig())?;
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    let mut config =
+        Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    // A refused request would be repeated for minutes.
+    config.default_retry = false;
     let real = Client::try_from(config)?;
     let server = ApiServer::new();
     server.put(objects::namespace(DEFAULT_NAMESPACE, "of-default"));
+    server.amend::<WorkloadDeployment>(|deployment| {
+        for part in ["spec", "status"] {
+            if let Some(part) = deployment.get_mut(part).and_then(Value::as_object_mut) {
+                part.remove(UNDECLARED);
+            }
+        }
+    });
     // After this call, the in-memory API server has no earlier events, like a kube-apiserver after its start.
     server.compact();
     let memory = server.client();

@@ -4,14 +4,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::{Instance, WorkloadDeployment};
+use api::{Instance, InstanceSpec, WorkloadDeployment};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::core::error_boundary::InvalidObject;
+use serde_json::json;
 
 use super::plan::{Observed, Plan, RolloutStep, plan};
+use crate::objects::contains;
 use crate::runtime::ReconcileError;
-use crate::runtime::write::Collection;
+use crate::runtime::write::{Collection, Writer};
 
 /// The WorkloadDeployment and the Instances of its namespace. They are the objects of the caches, except those that
 /// were read from the API server.
@@ -40,19 +42,27 @@ impl View {
     /// Instance, until the next step follows from such answers. Each Instance is read at most once. Without a deletion,
     /// no request is sent.
     ///
+    /// If an Instance to replace only lacks fields of the template, a dry run shows how the API server stores the
+    /// template. A CRD of Instances that is older than that of WorkloadDeployments prunes these fields, and would prune
+    /// them again.
+    ///
     /// # Errors
     ///
-    /// The errors of [`Collection::current`]. The next step is then not confirmed.
+    /// The errors of [`Collection::current`] and of [`Writer::try_spec`], but not a refused dry run. The next step is
+    /// then not confirmed.
     pub(super) async fn confirm_deletion(
         &mut self,
         deployments: &Collection<'_, WorkloadDeployment>,
         instances: &Collection<'_, Instance>,
+        writer: &Writer,
     ) -> Result<(), ReconcileError> {
         let (mut deployment_read, mut read) = (false, BTreeSet::new());
         loop {
             let step = self.plan().steps.into_iter().next();
-            let Some(RolloutStep::Replace(cached) | RolloutStep::Delete(cached)) = step else {
-                return Ok(());
+            let (cached, is_replaced) = match step {
+                Some(RolloutStep::Replace(cached)) => (cached, true),
+                Some(RolloutStep::Delete(cached)) => (cached, false),
+                _ => return Ok(()),
             };
             if !deployment_read {
                 self.deployment = Arc::new(deployments.current(&self.deployment).await?);
@@ -60,15 +70,44 @@ impl View {
                 continue;
             }
             let name = cached.name_any();
-            if !read.insert(name.clone()) {
+            if !read.insert(name) {
                 return Ok(());
             }
-            let current = Arc::new(instances.current(&cached).await?);
+            let mut current = instances.current(&cached).await?;
+            if is_replaced && self.would_stay(instances, writer, &current).await? {
+                current.spec = self.spec_of_template(&current);
+            }
             for instance in &mut self.instances {
-                if instance.metadata.name.as_ref() == Some(&name) {
-                    *instance = Arc::clone(&current);
+                if instance.metadata.name == current.metadata.name {
+                    *instance = Arc::new(current.clone());
                 }
             }
+        }
+    }
+
+    /// Returns whether the Instance lacks fields of the template that the API server would prune again.
+    async fn would_stay(
+        &self,
+        instances: &Collection<'_, Instance>,
+        writer: &Writer,
+        instance: &Instance,
+    ) -> Result<bool, ReconcileError> {
+        let wanted = self.spec_of_template(instance);
+        if wanted == instance.spec || !contains(&json!(wanted), &json!(instance.spec)) {
+            return Ok(false);
+        }
+        match writer.try_spec(instances, instance, &wanted).await {
+            Ok(stored) => Ok(stored.spec == instance.spec),
+            Err(error) if error.refusal().is_some() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the spec of the template with the controller part of the Instance's spec.
+    fn spec_of_template(&self, instance: &Instance) -> InstanceSpec {
+        InstanceSpec {
+            controller: instance.spec.controller.clone(),
+            ..self.deployment.spec.template.spec.clone()
         }
     }
 }

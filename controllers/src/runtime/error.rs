@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use api::ProjectName;
 use api::identity::IdentityError;
+use kube::core::Status;
 use multicluster::cache::Undecodable;
 use multicluster::queue::{Failure, Outage};
 use thiserror::Error;
@@ -20,6 +21,10 @@ const REFUSAL_MAX: usize = 1024;
 /// A part of the message of an API server that cannot call an admission webhook
 /// (`k8s.io/apiserver/pkg/admission/plugin/webhook`). The code is 500.
 const WEBHOOK_DOWN: &str = "failed calling webhook";
+
+/// The end of the message of an API server about a server-side apply with a field that its CRD does not have
+/// (`sigs.k8s.io/structured-merge-diff`). The code is 500. Other writes lose such a field without an error.
+const UNDECLARED: &str = "field not declared in schema";
 
 /// The reason why a reconciliation failed.
 #[derive(Debug, Error)]
@@ -128,7 +133,9 @@ impl ReconcileError {
     pub(crate) fn refusal(&self) -> Option<String> {
         match self {
             Self::Api { source, .. } => match source.as_ref() {
-                kube::Error::Api(status) if REFUSALS.contains(&status.code) => {
+                kube::Error::Api(status)
+                    if REFUSALS.contains(&status.code) || is_undeclared(status) =>
+                {
                     Some(self.to_string().chars().take(REFUSAL_MAX).collect())
                 }
                 _ => None,
@@ -151,6 +158,16 @@ impl ReconcileError {
                 .hub_refusal()
                 .or_else(|| outage.as_ref()?.hub_refusal()),
             _ => self.refusal(),
+        }
+    }
+
+    /// Returns whether a server-side apply has a field that the CRD does not have.
+    pub(crate) fn has_undeclared_field(&self) -> bool {
+        match self {
+            Self::Api { source, .. } => {
+                matches!(source.as_ref(), kube::Error::Api(status) if is_undeclared(status))
+            }
+            _ => false,
         }
     }
 
@@ -239,6 +256,10 @@ impl FirstError {
 /// Returns the text of a later error, as a continuation of the text of the first error.
 fn then(later: Option<&ReconcileError>) -> String {
     later.map_or_else(String::new, |later| format!("; {later}"))
+}
+
+fn is_undeclared(status: &Status) -> bool {
+    status.code == 500 && status.message.contains(UNDECLARED)
 }
 
 /// Returns whether an API server refused a write because it cannot call an admission webhook.

@@ -20,6 +20,8 @@ use tracing::warn;
 
 use crate::runtime::error::ReconcileError;
 
+/// Time for which the first list of a kind may hold up a project.
+const ANSWERED: Duration = Duration::from_mins(1);
 /// How long to wait before a key is tried again while it is unknown whether its project exists. The registry of
 /// projects logs the reason.
 const NOT_KNOWN: Duration = Duration::from_secs(10);
@@ -105,11 +107,13 @@ impl Watches {
         self.running.push(reflector.run(client, lists).boxed());
     }
 
-    /// Watches until the future is dropped. Calls `on_answered` once the list of every kind has succeeded or failed.
-    /// Keeps the result of `on_answered` until the end.
+    /// Watches until the future is dropped. Calls `on_answered` once the list of every kind has succeeded or failed, but
+    /// after [`ANSWERED`] at the latest: a slow list of one kind must not hold the others up. Keeps the result of
+    /// `on_answered` until the end.
     pub(crate) async fn run<T>(self, on_answered: impl FnOnce() -> T) {
         let answered = async {
-            join_all(self.answered).await;
+            // A list that goes on is no error. Its kind is not used until it ends.
+            let _ = timeout(ANSWERED, join_all(self.answered)).await;
             let _kept = on_answered();
             pending::<()>().await;
         };
@@ -329,6 +333,8 @@ impl<'a> Wiring<'a> {
 
 #[cfg(test)]
 mod tests {
+    use apiserver::ApiServer;
+    use futures::future::ready;
     use tokio::time::Instant;
 
     use super::*;
@@ -353,5 +359,21 @@ mod tests {
             assert_eq!(after, expected, "{sync_state:?}");
             assert_eq!(*is_known.borrow(), expected.is_some(), "{sync_state:?}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_list_holds_a_project_up_for_a_minute() {
+        let (served, is_served) = watch::channel(false);
+        let watches = Watches {
+            client: ApiServer::new().client(),
+            lists: ListLimiter::default(),
+            running: Vec::new(),
+            answered: vec![pending().boxed(), ready(()).boxed()],
+        };
+        let begin = Instant::now();
+        let served = tokio::spawn(watches.run(move || served.send_replace(true)));
+        wait_for(is_served, |is_served| *is_served).await;
+        assert_eq!(begin.elapsed(), ANSWERED);
+        served.abort();
     }
 }

@@ -3,6 +3,7 @@
 
 mod collection;
 mod ensure;
+mod json_patch;
 mod refusals;
 mod unkept;
 
@@ -19,6 +20,7 @@ use crate::objects::{StringMap, describe};
 use crate::runtime::absence;
 use crate::runtime::error::ReconcileError;
 pub(crate) use collection::{Collection, Object};
+use json_patch::{at_version, json_patch};
 use refusals::ShownRefusals;
 use unkept::UnkeptWrites;
 pub(crate) use unkept::{Stored, stays};
@@ -84,9 +86,35 @@ impl Writer {
             .api
             .patch_status(name, &params, &Patch::Apply(&body))
             .await;
-        let applied = self.wrote(context, to, "apply status", name, applied)?;
-        self.note_idle_status(context, object, &applied, &body);
+        let written = match self.wrote(context, to, "apply status", name, applied) {
+            Err(error) if error.has_undeclared_field() => {
+                self.replace_status(context, to, object, &body).await?
+            }
+            applied => applied?,
+        };
+        self.note_idle_status(context, object, &written, &body);
         Ok(())
+    }
+
+    /// Replaces a whole status. The API server removes the fields that the CRD does not have.
+    async fn replace_status<K: Object>(
+        &self,
+        context: &ReconcileContext,
+        to: &Collection<'_, K>,
+        object: &K,
+        body: &Value,
+    ) -> Result<K> {
+        let name = &object.name_any();
+        let status = body.get("status");
+        let patch = json_patch(json!([
+            at_version(object),
+            {"op": "add", "path": "/status", "value": status},
+        ]))?;
+        let patched = to
+            .api
+            .patch_status(name, &self.patch_params(), &patch)
+            .await;
+        self.wrote(context, to, "patch status", name, patched)
     }
 
     /// Returns the text to show about a refused write for this object: the current text, or the text of the last minute.

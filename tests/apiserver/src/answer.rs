@@ -188,7 +188,11 @@ impl Handler<'_> {
             }
             (&Method::PUT | &Method::PATCH, _) => {
                 let change = request.change()?;
-                Ok(self.written(kind, server.change(kind, key, part, change)?))
+                let written = match request.is_dry_run() {
+                    true => server.dry_run(kind, key, part, change)?,
+                    false => server.change(kind, key, part, change)?,
+                };
+                Ok(self.written(kind, written))
             }
             (&Method::DELETE, ObjectPart::Main) => self.delete(kind, key),
             _ => Err(Refusal::method_not_allowed()),

@@ -16,6 +16,8 @@ pub enum Verb {
     List,
     /// A watch of a collection.
     Watch,
+    /// A write with `dryRun=All`, which stores nothing.
+    DryRun,
     /// POST of an object.
     Create,
     /// PUT of an object.
@@ -42,6 +44,7 @@ impl fmt::Display for Verb {
             Self::Get => "get",
             Self::List => "list",
             Self::Watch => "watch",
+            Self::DryRun => "dry-run",
             Self::Create => "create",
             Self::Update => "update",
             Self::Patch => "patch",
@@ -74,7 +77,7 @@ impl fmt::Display for Logged {
 
 /// The number of received requests, by verb.
 #[derive(Debug, Default)]
-pub(crate) struct Counts([AtomicUsize; 9]);
+pub(crate) struct Counts([AtomicUsize; 10]);
 
 impl Counts {
     pub(crate) fn add(&self, verb: Verb) {

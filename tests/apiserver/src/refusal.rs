@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::answer::{AnswerBody, json_response};
 use crate::kinds::Kind;
+use crate::state::Key;
 
 /// The reason why a request is rejected.
 #[derive(Clone, Debug)]
@@ -111,6 +112,21 @@ impl Refusal {
             details,
             ..conflict
         }
+    }
+
+    /// Returns the refusal for this reason: the schema of the kind does not have a field of the applied configuration.
+    pub(crate) fn undeclared(kind: &Kind, (namespace, name): &Key, path: &str) -> Self {
+        let Kind {
+            group,
+            version,
+            name: kind,
+            ..
+        } = kind;
+        let message = format!(
+            "failed to create typed patch object ({namespace}/{name}; {group}/{version}, Kind={kind}): {path}: field not \
+             declared in schema"
+        );
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }
 
     /// Returns the refusal for this reason: an immutable field has another value.
@@ -237,9 +253,11 @@ impl Refusal {
             "kind": "Status",
             "message": self.message,
             "metadata": {},
-            "reason": self.reason,
             "status": "Failure",
         });
+        if !self.reason.is_empty() {
+            status["reason"] = self.reason.into();
+        }
         if !self.details.is_null() {
             status["details"] = self.details.clone();
         }

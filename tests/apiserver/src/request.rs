@@ -71,6 +71,7 @@ impl Request {
                 false => Verb::List,
             },
             (Some(Target::Object(..)), &Method::GET) => Verb::Get,
+            (Some(_), _) if self.is_dry_run() => Verb::DryRun,
             (Some(_), &Method::POST) => Verb::Create,
             (Some(_), &Method::PUT) => Verb::Update,
             (Some(_), &Method::PATCH) => match self.content_type() {
@@ -162,6 +163,11 @@ impl Request {
 
     pub(crate) fn is_set(&self, name: &str) -> bool {
         matches!(self.parameter(name), Some("true" | "1"))
+    }
+
+    /// Returns whether the request is a write that must store nothing.
+    pub(crate) fn is_dry_run(&self) -> bool {
+        self.parameter("dryRun") == Some("All")
     }
 
     /// Returns whether a list requests the state at an exact resource version.

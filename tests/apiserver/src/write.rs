@@ -114,16 +114,55 @@ impl ApiServer {
         part: ObjectPart,
         change: ObjectChange,
     ) -> Written {
+        self.change_or_try(kind, key, part, change, false)
+    }
+
+    /// Returns the result of [`Self::change`], but stores nothing (`dryRun=All`).
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::change`]. An object that does not exist is always an error.
+    pub fn dry_run(
+        &self,
+        kind: KindId,
+        key: &Key,
+        part: ObjectPart,
+        change: ObjectChange,
+    ) -> Written {
+        self.change_or_try(kind, key, part, change, true)
+    }
+
+    fn change_or_try(
+        &self,
+        kind: KindId,
+        key: &Key,
+        part: ObjectPart,
+        change: ObjectChange,
+        is_dry_run: bool,
+    ) -> Written {
         let of = kind.kind();
         let mut state = self.state();
         let Some(stored) = state.get(kind, key).cloned() else {
             drop(state);
-            return self.apply_to_nothing(kind, key, part, change);
+            return match is_dry_run {
+                true => Err(Refusal::not_found(of, &key.1)),
+                false => self.apply_to_nothing(kind, key, part, change),
+            };
         };
         let existing = stored.value();
         let mut owners = stored.owners.clone();
-        let is_apply = matches!(change, ObjectChange::Apply { .. });
-        let changed = self.amended(kind, changed(&existing, part, change, &mut owners)?);
+        let applied = match &change {
+            ObjectChange::Apply { body, .. } => Some(body.clone()),
+            _ => None,
+        };
+        let is_apply = applied.is_some();
+        let wanted = changed(&existing, part, change, &mut owners)?;
+        let changed = self.amended(kind, wanted.clone());
+        if let Some(body) = applied
+            && let Some(path) = undeclared(&body, &wanted, &changed)
+        {
+            return Err(Refusal::undeclared(of, key, &path));
+        }
         check(of, key, &existing, &changed)?;
         let mut next = merged(of, part, &existing, changed);
         // A write that changes only field owners is a change of the object too.
@@ -139,6 +178,9 @@ impl ApiServer {
             let generation = existing.pointer("/metadata/generation");
             let generation = generation.and_then(Value::as_u64).unwrap_or_default();
             next["metadata"]["generation"] = (generation + 1).into();
+        }
+        if is_dry_run {
+            return Ok((StatusCode::OK, Arc::new(Stored::new(key, &next, owners))));
         }
         let is_held = next.pointer("/metadata/finalizers").is_some();
         let stored = match is_terminating(&next) && !is_held {
@@ -205,6 +247,29 @@ impl ApiServer {
         }
         let deleted = state.delete(kind, key, existing);
         Ok((state.get(kind, key).is_none(), deleted))
+    }
+}
+
+/// Returns the path of the first field of an applied configuration that the schema of the kind does not have: the
+/// amendment of the kind has removed the field. Other requests lose such a field without an error.
+fn undeclared(body: &Value, wanted: &Value, amended: &Value) -> Option<String> {
+    match (body, wanted, amended) {
+        (Value::Object(body), Value::Object(wanted), Value::Object(amended)) => {
+            body.iter().find_map(|(field, value)| {
+                let path = match (wanted.get(field)?, amended.get(field)) {
+                    (_, None) => String::new(),
+                    (wanted, Some(amended)) => undeclared(value, wanted, amended)?,
+                };
+                Some(format!(".{field}{path}"))
+            })
+        }
+        (Value::Array(body), Value::Array(wanted), Value::Array(amended)) => {
+            let mut items = body.iter().zip(wanted).zip(amended).enumerate();
+            items.find_map(|(index, ((body, wanted), amended))| {
+                Some(format!("[{index}]{}", undeclared(body, wanted, amended)?))
+            })
+        }
+        _ => None,
     }
 }
 

@@ -3,7 +3,10 @@
 use apiserver::objects;
 use serde_json::{Value, json};
 
-use super::step::{DEPLOYMENTS, MAPS, Step, apply, delete, map, merge, post};
+use super::step::{DEPLOYMENTS, MAPS, Step, apply, delete, json_patch, map, merge, post};
+
+/// A field of the spec, and of the status, that the CRD does not have.
+pub(super) const UNDECLARED: &str = "undeclared";
 
 /// Returns applies of one object by several field managers.
 pub(super) fn applies() -> Vec<Step> {
@@ -131,6 +134,11 @@ pub(super) fn applied_lists() -> Vec<Step> {
         deployment
     };
     let variable = |name: &str| json!({"name": name, "value": "1"});
+    let undeclared = || {
+        let mut deployment = deployment(json!([variable("ONE")]), 1);
+        deployment["spec"][UNDECLARED] = json!("x");
+        deployment
+    };
     vec![
         post("create a deployment", DEPLOYMENTS, {
             deployment(json!([variable("CREATED")]), 1)
@@ -140,6 +148,27 @@ pub(super) fn applied_lists() -> Vec<Step> {
         }),
         apply("apply fewer", d, "one&force=true", {
             deployment(json!([variable("ONE")]), 1)
+        }),
+        apply(
+            "apply a field that the CRD does not have",
+            d,
+            "one&force=true",
+            undeclared(),
+        ),
+        apply(
+            "apply such a field to a status",
+            &format!("{d}/status"),
+            "one&force=true",
+            {
+                let mut body = undeclared();
+                body["spec"] = deployment(json!([]), 1)["spec"].take();
+                body["status"] = json!({UNDECLARED: 1});
+                body
+            },
+        ),
+        json_patch("replace the spec with such a field", d.as_str(), {
+            let spec = undeclared()["spec"].clone();
+            json!([{"op": "replace", "path": "/spec", "value": spec}])
         }),
         delete("delete a deployment", d.as_str(), json!({})),
     ]

@@ -113,6 +113,14 @@ pub(super) fn writes() -> Vec<Step> {
         )
         .saves("third"),
         json_patch(
+            "set a former version",
+            a.as_str(),
+            json!([
+                {"op": "replace", "path": "/metadata/resourceVersion", "value": "$first.resourceVersion"},
+                {"op": "replace", "path": "/spec/ipam/mode", "value": "Auto"},
+            ]),
+        ),
+        json_patch(
             "test a former version",
             a.as_str(),
             tested("$first.resourceVersion"),

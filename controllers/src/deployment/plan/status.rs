@@ -13,6 +13,7 @@ use jiff::Timestamp;
 
 use super::observed::{Instances, is_drifted, is_ready};
 use super::pruned::pruned;
+use crate::objects::is_terminating;
 
 /// Returns the status. `refusal` is the error of the API server that refused a step.
 pub(super) fn status(
@@ -32,8 +33,10 @@ pub(super) fn status(
     let is_current = |observed: &str, instance: &Instance| {
         observed == hash || !observed.is_empty() && !is_drifted(deployment, hash, instance)
     };
+    // A terminating Instance keeps its conditions until it is gone.
+    let is_staying = |instance: &Instance| !is_terminating(instance);
     let runs_template = |instance: &Instance| {
-        let status = instance.status.as_ref();
+        let status = instance.status.as_ref().filter(|_| is_staying(instance));
         status.is_some_and(|status| {
             let observed = status.controller.as_ref();
             condition::is_true(&status.conditions, PROGRAMMED)
@@ -44,7 +47,7 @@ pub(super) fn status(
     // An Instance that cannot be decoded exists, but nothing else is known about it.
     let undecodable = i32::try_from(instances.undecodable.len()).unwrap_or(i32::MAX);
     let replicas = count(&|_| true).saturating_add(undecodable);
-    let ready = count(&is_ready);
+    let ready = count(&|instance| is_staying(instance) && is_ready(instance));
     let mut conditions = former.conditions;
     let problem = match refusal {
         Some(refusal) => Some(refusal.to_owned()),

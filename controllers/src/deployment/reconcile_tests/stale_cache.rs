@@ -86,6 +86,57 @@ async fn instances_are_deleted_only_for_the_current_deployment() {
     }
 }
 
+/// I-22: the CRD of Instances is older than that of WorkloadDeployments, so a new Instance would lack the same field.
+#[tokio::test(start_paused = true)]
+async fn a_default_that_instances_cannot_have_replaces_no_instance() {
+    let (planes, controller) = start_ready(3).await;
+    let names = ["web-0", "web-1", "web-2"];
+    let instances = || names.map(|name| planes.cell.get::<Instance>(HUB_NAMESPACE, name).unwrap());
+    let former = instances().map(|instance| instance.uid());
+    planes.cell.amend::<Instance>(|instance| {
+        instance["spec"].as_object_mut().unwrap().remove("later");
+    });
+    let set_default = |deployment: &mut Value| {
+        deployment["spec"]["template"]["spec"]["later"] = json!("default");
+    };
+    // An answer that is not known replaces nothing.
+    planes.cell.fail(Fault::refuse(503).on(&[Verb::DryRun]));
+    change(&planes, set_default);
+    settle().await;
+    let (writes, error) = reconcile_stale(&planes, &controller).await;
+    assert_eq!(
+        (deletions(&writes), error.is_some()),
+        (0, true),
+        "{writes:?}"
+    );
+    planes.cell.heal();
+    let writes = converge(&controller, || object_key("web"), &planes.servers()).await;
+    assert_eq!(deletions(&writes), 0, "{writes:?}");
+    let hash = template_hash(&deployment(&planes).unwrap());
+    for (instance, former) in instances().iter().zip(former) {
+        assert_eq!(instance.uid(), former);
+        let controller = instance.spec.controller.as_ref().unwrap();
+        assert_eq!(controller.template_hash, hash);
+    }
+    let status = deployment(&planes).unwrap().status.unwrap();
+    let messages = json!(status.conditions).to_string();
+    assert!(
+        messages.contains("lacks parts of the template"),
+        "{messages}"
+    );
+    let tried = planes.cell.count_requests(Verb::DryRun);
+    reconcile_stale(&planes, &controller).await;
+    assert_eq!(planes.cell.count_requests(Verb::DryRun), tried);
+    // A new field that Instances can have replaces them.
+    planes.cell.amend::<Instance>(|_| ());
+    change(&planes, |deployment| {
+        deployment["spec"]["template"]["spec"]["further"] = json!("value");
+    });
+    settle().await;
+    let (writes, _) = reconcile_stale(&planes, &controller).await;
+    assert_eq!(writes[0], "delete instances ns-1/web-2");
+}
+
 /// I-22: every request returns a new default at once. A cache gets it only with the next event or list of the object.
 #[tokio::test(start_paused = true)]
 async fn a_new_default_that_a_cache_lacks_replaces_no_instance() {

@@ -4,9 +4,9 @@ use kube::ResourceExt;
 use kube::api::{Patch, PatchParams, PostParams};
 use multicluster::queue::ReconcileContext;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::json_patch::{at_version, decode, json_patch};
 use super::unkept::{KnownResult, Stored, does_not_stay};
 use super::{Collection, Object, Result, Writer};
 use crate::runtime::error::ReconcileError;
@@ -22,6 +22,9 @@ impl Writer {
     /// `compare` returns how the API server has stored the object. `own` contains the JSON pointers of the parts that
     /// only this controller may write, such as a mirrored spec. Unless the object is [`Stored::AsWritten`] after the
     /// apply, these parts are replaced as a whole. A part that `body` does not contain is removed.
+    ///
+    /// If the CRD does not have a field of `body`, the API server refuses the apply. The other fields are then written
+    /// with a patch.
     ///
     /// If the API server adds fields even then, the object is [`Stored::WithAdditions`], and the same write is not
     /// repeated. If the API server does not store a part of the write, the same write is repeated only once an hour.
@@ -56,16 +59,24 @@ impl Writer {
             KnownResult::WithAdditions => return Ok(existing.clone()),
             KnownResult::Old | KnownResult::Unknown => {}
         }
-        let applied = self.apply(context, to, existing, body).await?;
-        let is_unchanged = applied.meta().generation == existing.meta().generation;
-        let after_apply = compare(&applied).into();
-        if after_apply == Stored::AsWritten || known == KnownResult::Old && is_unchanged {
-            return self.kept(context, applied, after_apply, body);
+        let applied = match self.apply(context, to, existing, body).await {
+            Ok(applied) => {
+                let is_unchanged = applied.meta().generation == existing.meta().generation;
+                let after_apply = compare(&applied).into();
+                if after_apply == Stored::AsWritten || known == KnownResult::Old && is_unchanged {
+                    return self.kept(context, applied, after_apply, body);
+                }
+                Some(applied)
+            }
+            Err(error) if error.has_undeclared_field() => None,
+            Err(error) => return Err(error),
+        };
+        let object = applied.as_ref().unwrap_or(existing);
+        let kept = json!(object);
+        let mut patch = vec![at_version(object)];
+        if applied.is_none() {
+            patch.extend(unapplied(&kept, body));
         }
-        let version = applied.resource_version();
-        let mut patch =
-            vec![json!({"op": "test", "path": "/metadata/resourceVersion", "value": version})];
-        let kept = json!(applied);
         patch.extend(own.iter().filter_map(|part| {
             // A part that `body` does not have is removed.
             match (body.pointer(part), kept.pointer(part)) {
@@ -74,12 +85,10 @@ impl Writer {
                 (None, None) => None,
             }
         }));
-        let patch = Patch::<Value>::Json(decode(Value::Array(patch))?);
-        let replaced = to
-            .api
-            .patch(&applied.name_any(), &self.patch_params(), &patch)
-            .await;
-        let replaced = self.wrote(context, to, "patch", &applied.name_any(), replaced)?;
+        let patch = json_patch(Value::Array(patch))?;
+        let name = existing.name_any();
+        let replaced = to.api.patch(&name, &self.patch_params(), &patch).await;
+        let replaced = self.wrote(context, to, "patch", &name, replaced)?;
         let stored = compare(&replaced).into();
         self.kept(context, replaced, stored, body)
     }
@@ -115,6 +124,30 @@ impl Writer {
         Ok(object)
     }
 
+    /// Returns the object as it would be stored with this spec. The API server stores nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::Api`], also if the object has changed since it was read.
+    pub(crate) async fn try_spec<K: Object>(
+        &self,
+        to: &Collection<'_, K>,
+        object: &K,
+        spec: &impl Serialize,
+    ) -> Result<K> {
+        let params = PatchParams {
+            dry_run: true,
+            ..self.patch_params()
+        };
+        let spec = json!({"op": "replace", "path": "/spec", "value": spec});
+        let patch = json_patch(json!([at_version(object), spec]))?;
+        let name = object.name_any();
+        let tried = to.api.patch(&name, &params, &patch).await;
+        tried.map_err(|error| {
+            ReconcileError::api(format!("dry run of {} {name}", K::kind(&())), error)
+        })
+    }
+
     /// Applies to exactly this object. Fails if a later object has the same name.
     async fn apply<K: Object>(
         &self,
@@ -127,18 +160,41 @@ impl Writer {
         if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.insert("uid".into(), json!(existing.uid()));
         }
-        let name = existing.name_any();
         let params = PatchParams {
             force: true,
             ..self.patch_params()
         };
+        let name = existing.name_any();
         let applied = to.api.patch(&name, &params, &Patch::Apply(&body)).await;
         self.wrote(context, to, "apply", &name, applied)
     }
 }
 
-/// Decodes a body that this process created. This fails only if an identity in the body is not text.
-fn decode<T: DeserializeOwned>(body: Value) -> Result<T> {
-    serde_json::from_value(body)
-        .map_err(|error| ReconcileError::api("encode a write", kube::Error::SerdeError(error)))
+/// Returns the operations that merge a body into an object as an apply would do it, except that no field is removed.
+fn unapplied(object: &Value, body: &Value) -> Vec<Value> {
+    let parts = [
+        "/metadata/labels",
+        "/metadata/annotations",
+        "/metadata/ownerReferences",
+        "/spec",
+    ];
+    let operation = |path: &'static str| {
+        let value = merged(object.pointer(path), body.pointer(path)?);
+        Some(json!({"op": "add", "path": path, "value": value}))
+    };
+    parts.into_iter().filter_map(operation).collect()
+}
+
+/// Merges maps. Replaces lists and simple values.
+fn merged(former: Option<&Value>, wanted: &Value) -> Value {
+    match (former, wanted) {
+        (Some(Value::Object(former)), Value::Object(wanted)) => {
+            let mut all = former.clone();
+            for (field, value) in wanted {
+                all.insert(field.clone(), merged(former.get(field), value));
+            }
+            Value::Object(all)
+        }
+        _ => wanted.clone(),
+    }
 }
