@@ -13,8 +13,7 @@ pub(crate) mod triggers;
 
 use std::sync::Arc;
 
-use api::{Instance, InstanceStatus, WorkloadDeployment, finalizers};
-use k8s_openapi::api::core::v1::Namespace;
+use api::{Instance, InstanceStatus, finalizers};
 use kube::runtime::events::EventType;
 use kube::{Resource, ResourceExt};
 use multicluster::Outcome;
@@ -22,7 +21,7 @@ use multicluster::queue::Limits;
 use serde_json::{Value, json};
 
 use crate::cell::CellCaches;
-use crate::objects::{StringMap, controller_reference, deployment_name, is_terminating};
+use crate::objects::{Namespace, StringMap, controller_reference, deployment_name, is_terminating};
 use crate::runtime::events::Events;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
@@ -31,7 +30,8 @@ use crate::runtime::{ReconcileContext, ReconcileError};
 use copy_name::NamedCopy;
 use leftovers::LeftoverCopies;
 use plan::{
-    CopyTransition, HubObjects, Observed, Plan, plan, status_of_applied_copy, status_of_unkept_copy,
+    CopyTransition, HubObjects, Observed, PartialDeployment, Plan, plan, status_of_applied_copy,
+    status_of_unkept_copy,
 };
 
 pub(crate) struct InstanceWriteback {
@@ -102,7 +102,7 @@ impl InstanceWriteback {
         );
         let copy = NamedCopy::of_instance(&self.cell.hub, &name, &self.cell.name, &own_name);
         let namespaces = Collection::<Namespace>::of_plane(&self.cell.hub, None);
-        let deployments = Collection::<WorkloadDeployment>::new(&self.cell.hub, &name, None);
+        let deployments = Collection::<PartialDeployment>::new(&self.cell.hub, &name, None);
         let deployment = async {
             match deployment_name(instance.meta()) {
                 Some(deployment) => deployments.read(deployment).await,
@@ -289,7 +289,7 @@ impl InstanceWriteback {
 fn copy_body(
     name: &str,
     instance: &Instance,
-    owner: &WorkloadDeployment,
+    owner: &PartialDeployment,
     labels: &StringMap,
 ) -> Value {
     json!({

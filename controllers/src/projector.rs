@@ -23,6 +23,7 @@ use crate::hub::cells::CellState;
 use crate::hub::upstream::Upstream;
 use crate::objects::{Namespace, deployment_name, is_terminating, label};
 use crate::projects::{ProjectCaches, SyncedProjects};
+use crate::runtime::error::FirstError;
 use crate::runtime::keys::InstanceKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Stored, Writer};
@@ -100,35 +101,48 @@ impl Projector {
         upstream: &Upstream,
         name: &str,
     ) -> Result<Outcome, ReconcileError> {
-        let on_hub = self.sound(context, upstream, name).await?;
-        let project = self.projects.get(&upstream.project)?;
-        project.require(&project.namespaces)?;
-        project.require(&project.deployments)?;
-        project.require(&project.instances)?;
+        let on_hub = self.sound(context, upstream, name).await;
+        let project = match self.served(upstream) {
+            Ok(project) => project,
+            // The quarantine does not depend on the project.
+            Err(not_served) => {
+                let failed = on_hub.into_iter().find_map(|(_, sound)| sound.err());
+                return Err(failed.unwrap_or(not_served));
+            }
+        };
         let namespace = project.namespaces.get("", &upstream.namespace)?;
         let hub_namespace = namespace
             .map(|it| HubNamespace::of_project_namespace(&it.uid().unwrap_or_default()))
             .transpose()
             .map_err(ReconcileError::identity(format!("Namespace {upstream}")))?;
         let (mut found, mut rest) = (None, None);
-        for sound in &on_hub {
+        let mut errors = FirstError::default();
+        for (name, sound) in on_hub {
             // Several hub namespaces can have the same labels. The right hub namespace is the one whose name contains
-            // the UID of the project's Namespace.
-            let name = sound.namespace.name_any();
+            // the UID of the project's Namespace. A problem in another one does not stop the projection.
             let is_its = hub_namespace
                 .as_ref()
                 .is_some_and(|its| its.as_str() == name);
+            let sound = match sound {
+                Err(error) if is_its => return Err(error),
+                sound => errors.note(sound),
+            };
+            let Some(sound) = sound else { continue };
             let deployment = match deployment_name(sound.instance.meta()) {
                 Some(name) if is_its => project.deployments.get(&upstream.namespace, name)?,
                 _ => None,
             };
             let own = is_its.then_some(upstream);
             let wait = self
-                .miss(context, &project, own, sound, deployment.as_deref())
-                .await?;
+                .miss(context, &project, own, &sound, deployment.as_deref())
+                .await;
+            let wait = match wait {
+                Err(error) if is_its => return Err(error),
+                wait => errors.note(wait).flatten(),
+            };
             rest = rest.into_iter().chain(wait).min();
             if is_its {
-                found = Some((&sound.instance, deployment));
+                found = Some((sound.instance, deployment));
             }
         }
         // Without the Namespace, there is nothing to do. When the Namespace appears, its event triggers this
@@ -138,7 +152,7 @@ impl Projector {
                 let (instance, deployment) = found.unzip();
                 let deployment = deployment.flatten();
                 let mut projection = project.instances.get(&upstream.namespace, name)?;
-                if let (Some(projection), Some(instance)) = (&mut projection, instance)
+                if let (Some(projection), Some(instance)) = (&mut projection, &instance)
                     && self
                         .writer
                         .has_additions_to(context, projection.as_ref(), &instance.spec)
@@ -148,10 +162,10 @@ impl Projector {
                 let observed = Observed {
                     upstream,
                     hub_namespace,
-                    instance,
+                    instance: instance.as_ref(),
                     deployment: deployment.as_ref(),
                     projection: projection.as_ref(),
-                    cell: self.cell_of(instance),
+                    cell: self.cell_of(instance.as_ref()),
                     now: context.now(),
                 };
                 self.project(context, &project, name, &observed).await?
@@ -159,7 +173,17 @@ impl Projector {
             None if self.is_nowhere(&project, upstream, name) => Outcome::Gone,
             None => Outcome::Settled,
         };
+        errors.result()?;
         Ok(rest.map_or(settled, Outcome::Again))
+    }
+
+    /// Returns the caches of a project, if the kinds that a projection needs have been listed.
+    fn served(&self, upstream: &Upstream) -> Result<Arc<ProjectCaches>, ReconcileError> {
+        let project = self.projects.get(&upstream.project)?;
+        project.require(&project.namespaces)?;
+        project.require(&project.deployments)?;
+        project.require(&project.instances)?;
+        Ok(project)
     }
 
     /// Returns whether neither the hub nor the project has an Instance of this name.
@@ -171,30 +195,43 @@ impl Projector {
         matches!(projection, Ok(None)) && namespaces.iter().all(|it| is_absent(it.name_any()))
     }
 
-    /// Returns the Instances of this name on the hub whose labels are correct. Puts the other Instances into
-    /// quarantine.
+    /// Returns the Instances of this name on the hub whose labels are correct, with the names of their hub namespaces.
+    /// Puts the other Instances into quarantine. An Instance that cannot be used is an error of its namespace only.
     async fn sound(
         &self,
         context: &ReconcileContext,
         upstream: &Upstream,
         name: &str,
-    ) -> Result<Vec<Sound>, ReconcileError> {
+    ) -> Vec<(String, Result<Sound, ReconcileError>)> {
         let project = self.projects.get(&upstream.project).ok();
         let project = project.as_deref();
         let mut on_hub = Vec::new();
         for namespace in self.hub.namespaces_for.get(&upstream.to_string()) {
-            if let Some(instance) = self.hub.instances.get(&namespace.name_any(), name)?
-                && self
-                    .is_sound(context, project, &namespace, &instance)
-                    .await?
-            {
-                on_hub.push(Sound {
-                    namespace,
-                    instance,
-                });
-            }
+            let own_name = namespace.name_any();
+            let sound = self.sound_in(context, project, namespace, name).await;
+            on_hub.extend(sound.transpose().map(|sound| (own_name, sound)));
         }
-        Ok(on_hub)
+        on_hub
+    }
+
+    /// Returns the Instance of this name in this hub namespace if its labels are correct.
+    async fn sound_in(
+        &self,
+        context: &ReconcileContext,
+        project: Option<&ProjectCaches>,
+        namespace: Arc<Namespace>,
+        name: &str,
+    ) -> Result<Option<Sound>, ReconcileError> {
+        let Some(instance) = self.hub.instances.get(&namespace.name_any(), name)? else {
+            return Ok(None);
+        };
+        let is_sound = self
+            .is_sound(context, project, &namespace, &instance)
+            .await?;
+        Ok(is_sound.then_some(Sound {
+            namespace,
+            instance,
+        }))
     }
 
     /// Returns whether the labels of the Instance are correct. Returns false for a terminating Instance, because it is
@@ -245,6 +282,9 @@ impl Projector {
         }
         let now = context.now();
         let since = self.quarantine.missed(instance, now);
+        if self.quarantine.forget_if_gone(instance) {
+            return Ok(None);
+        }
         match without_deployment(namespace.meta(), instance.meta(), since, now) {
             Ok(verdict) => {
                 if let Some((upstream, name)) = upstream.zip(deployment_name(instance.meta())) {

@@ -9,14 +9,15 @@ use api::instance::COPIED_TO_HUB;
 pub(super) use api::reasons::copied_to_hub as reason;
 use api::{CellName, Instance, InstanceStatus, WorkloadDeployment, finalizers, labels};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Namespace;
+use kube::core::PartialObjectMeta;
 use kube::{Resource, ResourceExt};
 
 use super::copy_name::is_of_another;
 use crate::generation::instance_status;
 use crate::instance::plan::readiness;
 use crate::objects::{
-    StringMap, controller_uid, covers, deployment_name, has_finalizer, is_terminating, label,
+    Namespace, StringMap, controller_uid, covers, deployment_name, has_finalizer, is_terminating,
+    label,
 };
 
 /// Shortest interval between two reads of the hub while the hub does not allow the copy.
@@ -32,13 +33,17 @@ pub(super) struct Observed<'a> {
     pub(super) now: Timestamp,
 }
 
+/// The metadata of a WorkloadDeployment. Its other fields do not matter here, so a hub with a CRD of another version does
+/// not stop the copies.
+pub(super) type PartialDeployment = PartialObjectMeta<WorkloadDeployment>;
+
 /// The objects that were just read from the hub.
 #[derive(Debug, Default)]
 pub(super) struct HubObjects {
     /// The Namespace on the hub that has the same name as the Instance's namespace.
     pub(super) namespace: Option<Namespace>,
     /// The WorkloadDeployment that the labels of the Instance refer to.
-    pub(super) deployment: Option<WorkloadDeployment>,
+    pub(super) deployment: Option<PartialDeployment>,
     /// The name of the copy. It can differ from the name of the Instance.
     pub(super) copy_name: String,
     /// The copy, if it exists.
@@ -170,7 +175,7 @@ fn pause(conditions: &[Condition], now: Timestamp) -> Duration {
 /// The owner and the labels of the copy. The owner is the WorkloadDeployment on the hub; without it, no copy is made.
 /// The labels contain the name of the cell.
 struct Ownership<'a> {
-    owner: &'a WorkloadDeployment,
+    owner: &'a PartialDeployment,
     labels: StringMap,
 }
 

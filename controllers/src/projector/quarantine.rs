@@ -123,7 +123,7 @@ impl Quarantine {
     ) -> Result<(), ReconcileError> {
         let uid = instance.uid().unwrap_or_default();
         let refused = self.quarantined.hold(&uid, verdict);
-        if refused || verdict.is_said_by(&instance.metadata) {
+        if self.forget_if_gone(instance) || refused || verdict.is_said_by(&instance.metadata) {
             return Ok(());
         }
         own_hub()?;
@@ -175,6 +175,21 @@ impl Quarantine {
             }
             result => result,
         }
+    }
+
+    /// Forgets an Instance that the hub's cache no longer has. It may have been deleted while the reconciliation waited,
+    /// and then no later event forgets it.
+    pub(super) fn forget_if_gone(&self, instance: &Instance) -> bool {
+        let namespace = instance.namespace().unwrap_or_default();
+        let cached = self.instances.get(&namespace, &instance.name_any());
+        let is_gone = match cached {
+            Ok(cached) => cached.is_none_or(|cached| cached.metadata.uid != instance.metadata.uid),
+            Err(_) => false,
+        };
+        if is_gone {
+            self.forget(instance);
+        }
+        is_gone
     }
 
     /// Forgets an Instance that is terminating or correct.

@@ -1,4 +1,5 @@
 use api::instance::{PROGRAMMED, READY, RUNNING};
+use kube::core::PartialObjectMetaExt;
 use serde_json::json;
 
 use super::*;
@@ -21,13 +22,17 @@ fn linked() -> Instance {
     instance
 }
 
+fn partial(deployment: WorkloadDeployment) -> PartialDeployment {
+    deployment.metadata.into_response_partial()
+}
+
 /// Returns a hub that allows a copy and has no copy yet.
 fn hub() -> HubObjects {
     HubObjects {
         namespace: Some(object(json!({"metadata": {"name": "ns-1", "labels": {
             labels::UPSTREAM_CLUSTER_NAME: "cluster-single", labels::UPSTREAM_NAMESPACE: "default",
         }}}))),
-        deployment: Some(deployment("ns-1", "web", "DFW", 1)),
+        deployment: Some(partial(deployment("ns-1", "web", "DFW", 1))),
         copy_name: "web-0".into(),
         copy: None,
     }

@@ -1,5 +1,7 @@
 //! Tests of Instances and copies that cannot be decoded.
 
+use api::WorkloadDeployment;
+
 use crate::deployment::DeploymentController;
 use crate::fixtures::servers::{CellPlanes, terminating_json};
 use crate::names;

@@ -10,8 +10,8 @@ fn context() -> ReconcileContext {
     ReconcileContext::new(now, None)
 }
 
-/// Returns a quarantine and its hub. Every request to this hub fails with `fault`.
-fn on_hub(fault: Fault) -> (Quarantine, ApiServer) {
+/// Returns a quarantine and its hub, which has the Instance. Every request to this hub fails with `fault`.
+fn on_hub(fault: Fault, instance: &Instance) -> (Quarantine, ApiServer) {
     let hub = ApiServer::new();
     hub.fail(fault);
     let (client, metrics) = (hub.client(), Metrics::default());
@@ -22,6 +22,7 @@ fn on_hub(fault: Fault) -> (Quarantine, ApiServer) {
         writer: Writer::new("projector", &metrics),
         quarantined: Quarantined::new(&metrics),
     };
+    quarantine.instances.observe_write(instance.clone());
     (quarantine, hub)
 }
 
@@ -32,8 +33,8 @@ fn verdict(instance: &Instance) -> Verdict {
 
 #[tokio::test]
 async fn refused_annotations_are_not_retried_until_the_verdict_changes() {
-    let (quarantine, hub) = on_hub(Fault::refuse(403));
     let mut instance = instance("ns-1", "web-0");
+    let (quarantine, hub) = on_hub(Fault::refuse(403), &instance);
     for _ in 0..3 {
         let verdict = verdict(&instance);
         quarantine
@@ -65,8 +66,8 @@ async fn refused_annotations_are_not_retried_until_the_verdict_changes() {
 /// I-14: an Instance in quarantine is reported once.
 #[tokio::test]
 async fn an_existing_verdict_is_counted_and_not_written() {
-    let (quarantine, hub) = on_hub(Fault::refuse(403));
     let mut instance = instance("ns-1", "web-0");
+    let (quarantine, hub) = on_hub(Fault::refuse(403), &instance);
     let verdict = verdict(&instance);
     instance.metadata.annotations = Some(verdict.annotations(now()));
     quarantine
@@ -81,8 +82,8 @@ async fn an_existing_verdict_is_counted_and_not_written() {
 
 #[tokio::test]
 async fn annotations_are_retried_when_the_hub_does_not_answer() {
-    let (quarantine, hub) = on_hub(Fault::answer(503, "{}"));
     let instance = instance("ns-1", "web-0");
+    let (quarantine, hub) = on_hub(Fault::answer(503, "{}"), &instance);
     let verdict = verdict(&instance);
     for _ in 0..2 {
         let held = quarantine
@@ -91,6 +92,23 @@ async fn annotations_are_retried_when_the_hub_does_not_answer() {
         assert!(held.is_err());
     }
     assert_eq!(hub.requests(), 2);
+}
+
+#[tokio::test]
+async fn an_instance_that_is_gone_is_not_kept() {
+    let instance = instance("ns-1", "web-0");
+    let mut later = instance.clone();
+    later.metadata.uid = Some("later".to_owned());
+    let (quarantine, hub) = on_hub(Fault::refuse(403), &later);
+    let verdict = verdict(&instance);
+    quarantine
+        .hold(&context(), &instance, &verdict, || Ok(()))
+        .await
+        .unwrap();
+    quarantine.missed(&instance, now());
+    assert!(quarantine.forget_if_gone(&instance));
+    assert!(quarantine.quarantined.states().is_empty());
+    assert_eq!(hub.requests(), 0);
 }
 
 #[test]
