@@ -285,6 +285,20 @@ fn the_status_counts_what_exists_what_is_ready_and_what_is_current() {
         reason(&status(&deployment(0), vec![])),
         Some((ConditionStatus::True, "NoInstancesDesired".into()))
     );
+    // A terminating Instance exists, but its conditions say nothing about the future.
+    let ending = status(&two, vec![terminating(made(&two, "web-0", true))]);
+    assert_eq!(
+        [
+            ending.replicas,
+            ending.ready_replicas,
+            ending.current_replicas
+        ],
+        [1, 0, 0]
+    );
+    assert_eq!(
+        reason(&ending),
+        Some((ConditionStatus::False, "ProvisioningInstances".into()))
+    );
     // `spec.replicas` overrides the minimum.
     let mut scaled = deployment(1);
     scaled.spec.replicas = Some(4);
