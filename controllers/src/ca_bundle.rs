@@ -186,10 +186,14 @@ struct Keeper {
 
 impl Keeper {
     async fn run(mut self) {
-        let mut wait = Duration::ZERO;
+        let mut after_error = Duration::ZERO;
         loop {
             let outcome = self.look().await;
-            wait = pause(&outcome, wait);
+            let wait = pause(&outcome, after_error);
+            after_error = match outcome {
+                Ok(_) => Duration::ZERO,
+                Err(_) => wait,
+            };
             let problem = outcome.as_ref().err().map(ToString::to_string);
             if let Some(problem) = &problem
                 && self.problem.as_ref() != Some(problem)
@@ -306,7 +310,7 @@ impl Keeper {
     }
 }
 
-/// Returns the wait until the next check. `former` is the last wait. After errors, the waits grow, and the wait that the
+/// Returns the wait until the next check. `former` is the wait after the last error, or zero. After errors, the waits grow, and the wait that the
 /// API server has asked for is kept. The wait is long after an error about a missing permission, because an
 /// administrator rarely grants it within seconds.
 fn pause(outcome: &Result<bool, ReconcileError>, former: Duration) -> Duration {
@@ -389,6 +393,7 @@ mod tests {
             (refused("Conflict", 409), Duration::ZERO, SOON),
             (refused("Conflict", 409), SOON, 2 * SOON),
             (refused("ServiceUnavailable", 503), LATER, LATER),
+            (refused("ServiceUnavailable", 503), Duration::ZERO, SOON),
             (busy(), SOON, Duration::from_secs(20)),
         ] {
             assert_eq!(pause(&outcome, former), expected, "{outcome:?}");

@@ -18,7 +18,7 @@ use multicluster::Outcome;
 use serde_json::{Value, json};
 
 use crate::cell::CellCaches;
-use crate::objects::{StringMap, controller_reference, is_terminating};
+use crate::objects::{StringMap, controller_reference, covers, is_terminating};
 use crate::runtime::error::FirstError;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
@@ -113,22 +113,23 @@ impl DeploymentController {
                     .await,
             );
         }
-        match plan.steps.first() {
-            _ if !is_confirmed || errors.must_wait() => {}
-            Some(RolloutStep::Create(ordinal)) => {
-                errors.note(
-                    self.ensure(context, &instances, deployment, None, *ordinal)
-                        .await,
-                );
-            }
-            Some(RolloutStep::Replace(instance) | RolloutStep::Delete(instance)) => {
-                errors.note(
-                    self.writer
-                        .delete(context, &instances, instance.as_ref())
-                        .await,
-                );
-            }
-            Some(RolloutStep::Wait(_)) | None => {}
+        let taken = match plan.steps.first() {
+            _ if !is_confirmed || errors.must_wait() => None,
+            Some(RolloutStep::Create(ordinal)) => errors.note(
+                self.ensure(context, &instances, deployment, None, *ordinal)
+                    .await,
+            ),
+            Some(RolloutStep::Replace(instance) | RolloutStep::Delete(instance)) => errors.note(
+                self.writer
+                    .delete(context, &instances, instance.as_ref())
+                    .await,
+            ),
+            Some(RolloutStep::Wait(_)) | None => None,
+        };
+        if taken.is_some() {
+            // The step has changed an Instance. The event of this change triggers the next reconciliation, and only the
+            // status that includes the change is written.
+            plan.status = None;
         }
         for instance in &plan.delete {
             if errors.must_wait() {
@@ -192,7 +193,12 @@ impl DeploymentController {
             metadata.insert("finalizers".to_owned(), finalizers);
         }
         let labels = linking_labels(deployment, ordinal);
-        let as_wanted = |written: &Instance| crate::objects::covers(written.labels(), &labels);
+        let hash = template_hash(deployment);
+        let as_wanted = |written: &Instance| {
+            let controller = written.spec.controller.as_ref();
+            covers(written.labels(), &labels)
+                && controller.is_some_and(|controller| controller.template_hash == hash)
+        };
         self.writer
             .ensure(context, instances, existing, &body, &[], as_wanted)
             .await

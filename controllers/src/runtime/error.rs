@@ -133,9 +133,7 @@ impl ReconcileError {
     pub(crate) fn refusal(&self) -> Option<String> {
         match self {
             Self::Api { source, .. } => match source.as_ref() {
-                kube::Error::Api(status)
-                    if REFUSALS.contains(&status.code) || is_undeclared(status) =>
-                {
+                kube::Error::Api(status) if REFUSALS.contains(&status.code) => {
                     Some(self.to_string().chars().take(REFUSAL_MAX).collect())
                 }
                 _ => None,

@@ -20,7 +20,7 @@ use crate::objects::{StringMap, describe};
 use crate::runtime::absence;
 use crate::runtime::error::ReconcileError;
 pub(crate) use collection::{Collection, Object};
-use json_patch::{at_version, json_patch};
+use json_patch::json_patch;
 use refusals::ShownRefusals;
 use unkept::UnkeptWrites;
 pub(crate) use unkept::{Stored, stays};
@@ -61,7 +61,7 @@ impl Writer {
     /// # Errors
     ///
     /// [`ReconcileError::Api`], also if a later object has the same name.
-    pub(crate) async fn apply_status<K: Object>(
+    pub(crate) async fn apply_status<K: Object + Serialize>(
         &self,
         context: &ReconcileContext,
         to: &Collection<'_, K>,
@@ -87,10 +87,14 @@ impl Writer {
             .patch_status(name, &params, &Patch::Apply(&body))
             .await;
         let written = match self.wrote(context, to, "apply status", name, applied) {
+            Ok(applied) if !has_more_fields(&applied, &body) => applied,
+            // An apply does not remove the fields that a replacement or another program has set.
+            Ok(_) => self.replace_status(context, to, object, &body).await?,
             Err(error) if error.has_undeclared_field() => {
+                log_undeclared(&error);
                 self.replace_status(context, to, object, &body).await?
             }
-            applied => applied?,
+            Err(error) => return Err(error),
         };
         self.note_idle_status(context, object, &written, &body);
         Ok(())
@@ -106,8 +110,10 @@ impl Writer {
     ) -> Result<K> {
         let name = &object.name_any();
         let status = body.get("status");
+        // No other program writes the status, so the version does not matter. It may have changed since the object was
+        // read, by a write of the spec.
         let patch = json_patch(json!([
-            at_version(object),
+            {"op": "test", "path": "/metadata/uid", "value": object.uid()},
             {"op": "add", "path": "/status", "value": status},
         ]))?;
         let patched = to
@@ -326,6 +332,27 @@ impl Writer {
         }
         Ok(written)
     }
+}
+
+/// Returns whether the status of the object has a field that this body does not have.
+fn has_more_fields(object: &impl Serialize, body: &Value) -> bool {
+    let fields = |of: &Value| -> Vec<String> {
+        let status = of.get("status").and_then(Value::as_object);
+        status
+            .into_iter()
+            .flatten()
+            .map(|(field, _)| field.clone())
+            .collect()
+    };
+    let wanted = fields(body);
+    fields(&json!(object))
+        .iter()
+        .any(|field| !wanted.contains(field))
+}
+
+/// Logs a refused apply. The message of the API server names the field.
+fn log_undeclared(error: &ReconcileError) {
+    warn!(%error, "a CRD is older than the object: the fields that the CRD has are written by a patch");
 }
 
 /// Returns the merge patch that turns `former` into `wanted`. A merge patch does not change fields that it does not

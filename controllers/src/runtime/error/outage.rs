@@ -6,7 +6,7 @@ use api::milo::PROJECT_SUSPENDED;
 use kube::core::Status;
 use multicluster::queue::{Failure, Outage};
 
-use super::{ReconcileError, is_undeclared};
+use super::ReconcileError;
 
 /// The HTTP codes of answers that may have a Retry-After header: `Too Many Requests` and `Service Unavailable`.
 const DEFERRALS: [u16; 2] = [429, 503];
@@ -54,8 +54,6 @@ fn of_answer(status: &Status) -> Option<Outage> {
         403 => causes
             .any(|cause| cause.reason == PROJECT_SUSPENDED)
             .then_some(Outage::Suspended),
-        // The object has a field that the CRD does not have.
-        500 if is_undeclared(status) => None,
         // An admission webhook failed. Only some objects use this webhook, so this is no outage.
         500.. if status.message.contains("webhook") => None,
         429 | 500.. => Some(Outage::Unreachable),
@@ -89,7 +87,6 @@ mod tests {
     #[test]
     fn answers_are_classified_by_code_and_cause() {
         let webhook = r#"Internal error occurred: failed calling webhook "a.example": failed to call webhook: EOF"#;
-        let undeclared = "failed to create typed patch object (a/b; example.com/v1, Kind=C): .spec.later: field not declared in schema";
         let suspended = json!({"causes": [{"reason": "ProjectSuspended", "message": "project \"x\" is suspended"}]});
         for (status, expected) in [
             (json!({"code": 429}), Some(Outage::Unreachable)),
@@ -98,7 +95,6 @@ mod tests {
                 Some(Outage::Unreachable),
             ),
             (json!({"code": 500, "message": webhook}), None),
-            (json!({"code": 500, "message": undeclared}), None),
             (
                 json!({"code": 503, "reason": "Failed to parse error data"}),
                 Some(Outage::Unreachable),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::json_patch::{at_version, decode, json_patch};
 use super::unkept::{KnownResult, Stored, does_not_stay};
-use super::{Collection, Object, Result, Writer};
+use super::{Collection, Object, Result, Writer, log_undeclared};
 use crate::runtime::error::ReconcileError;
 
 impl Writer {
@@ -68,7 +68,10 @@ impl Writer {
                 }
                 Some(applied)
             }
-            Err(error) if error.has_undeclared_field() => None,
+            Err(error) if error.has_undeclared_field() => {
+                log_undeclared(&error);
+                None
+            }
             Err(error) => return Err(error),
         };
         let object = applied.as_ref().unwrap_or(existing);
@@ -179,10 +182,24 @@ fn unapplied(object: &Value, body: &Value) -> Vec<Value> {
         "/spec",
     ];
     let operation = |path: &'static str| {
-        let value = merged(object.pointer(path), body.pointer(path)?);
+        let (former, wanted) = (object.pointer(path), body.pointer(path)?);
+        let value = match (former, wanted) {
+            (Some(Value::Array(former)), Value::Array(wanted)) => merged_owners(former, wanted),
+            _ => merged(former, wanted),
+        };
         Some(json!({"op": "add", "path": path, "value": value}))
     };
     parts.into_iter().filter_map(operation).collect()
+}
+
+/// Merges owner references by their UIDs. An object has at most one controller.
+fn merged_owners(former: &[Value], wanted: &[Value]) -> Value {
+    let is_controller = |owner: &Value| owner.get("controller") == Some(&Value::Bool(true));
+    let has_controller = wanted.iter().any(is_controller);
+    let is_other = |owner: &&Value| wanted.iter().all(|it| it.get("uid") != owner.get("uid"));
+    let kept = former.iter().filter(is_other);
+    let kept = kept.filter(|owner| !(has_controller && is_controller(owner)));
+    Value::Array(kept.chain(wanted).cloned().collect())
 }
 
 /// Merges maps. Replaces lists and simple values.

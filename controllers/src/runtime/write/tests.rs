@@ -14,6 +14,7 @@ use crate::fixtures::{instance, now, object};
 
 mod additions;
 mod statuses;
+mod undeclared;
 
 const OWN: [&str; 1] = ["/spec"];
 const NAME: &str = "web";
