@@ -256,10 +256,32 @@ pub const WRITTEN: &[WrittenCondition] = &[
     written(
         DEPLOYMENT,
         EVERYWHERE,
+        workload_deployment::AVAILABLE,
+        False,
+        of_deployment::PENDING_QUOTA,
+        (
+            "No Instance is ready, and the quota of the project does not cover one of them. The message names this Instance.",
+            "Raise the quota of the project, or delete what uses it.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        EVERYWHERE,
         workload_deployment::REPLICAS_READY,
         True,
         of_deployment::REPLICAS_AVAILABLE,
         ("No Instance waits for quota.", NOTHING),
+    ),
+    written(
+        DEPLOYMENT,
+        EVERYWHERE,
+        workload_deployment::REPLICAS_READY,
+        False,
+        of_deployment::QUOTA_EXCEEDED,
+        (
+            "The quota of the project does not cover all Instances. The message says how many are not covered, and why the first of them is not.",
+            "Raise the quota of the project, or delete what uses it.",
+        ),
     ),
     written(
         DEPLOYMENT,
@@ -406,6 +428,17 @@ pub const WRITTEN: &[WrittenCondition] = &[
         EVERYWHERE,
         instance::READY,
         False,
+        of_instance::PENDING_QUOTA,
+        (
+            "`QuotaGranted` is False: the quota of the project does not cover the Instance. The message is that of `QuotaGranted`.",
+            "Raise the quota of the project, or delete what uses it.",
+        ),
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::READY,
+        False,
         of_instance::SCHEDULING_GATES_PRESENT,
         (
             "Scheduling gates hold the Instance back. The message names them.",
@@ -529,7 +562,23 @@ pub const READ: &[ReadCondition] = &[
         type_: instance::RUNNING,
         reason: None,
         writer: "infrastructure provider",
+        effect: "Until it is True, `Ready` has its reason and message. Not used once the provider has set `Available`.",
+    },
+    ReadCondition {
+        kind: INSTANCE,
+        plane: PlaneKind::Cell,
+        type_: instance::AVAILABLE,
+        reason: None,
+        writer: "infrastructure provider, in later versions instead of `Running`",
         effect: "Until it is True, `Ready` has its reason and message.",
+    },
+    ReadCondition {
+        kind: INSTANCE,
+        plane: PlaneKind::Cell,
+        type_: instance::QUOTA_GRANTED,
+        reason: None,
+        writer: "the quota controller of the cell; not part of this version",
+        effect: "While it is False, `Ready` is False with its message, and `ReplicasReady` of the WorkloadDeployment is False.",
     },
     ReadCondition {
         kind: DEPLOYMENT,
@@ -595,6 +644,7 @@ const WARNINGS: &[&str] = &[
     of_workload::WORKLOAD_TOO_LARGE,
     of_deployment::UNSUPPORTED_POLICY,
     of_deployment::TOO_MANY_REPLICAS,
+    of_deployment::PENDING_QUOTA,
     of_deployment::INVALID_CITY_CODE,
     of_deployment::HUB_NAMESPACE_CONTRADICTED,
     of_deployment::HUB_CONTRADICTED,

@@ -17,6 +17,10 @@ pub const READY: &str = "Ready";
 pub const PROGRAMMED: &str = "Programmed";
 /// Condition, written by the infrastructure provider: the instance is running.
 pub const RUNNING: &str = "Running";
+/// Condition, written by a later infrastructure provider instead of [`RUNNING`]: the instance can be used.
+pub const AVAILABLE: &str = "Available";
+/// Condition: the quota of the project covers the instance.
+pub const QUOTA_GRANTED: &str = "QuotaGranted";
 /// Condition that exists only while it is False: the cell's Instance is not copied to the hub.
 pub const COPIED_TO_HUB: &str = "CopiedToHub";
 

@@ -31,8 +31,12 @@ pub mod workload_deployment {
     pub const UNSUPPORTED_POLICY: &str = "UnsupportedInstanceManagementPolicy";
     /// `Available`: more Instances are desired than a deployment may have.
     pub const TOO_MANY_REPLICAS: &str = "TooManyReplicas";
+    /// `Available`: no Instance is ready, and one of them has no quota.
+    pub const PENDING_QUOTA: &str = crate::reasons::instance::PENDING_QUOTA;
     /// `ReplicasReady`: no Instance waits for quota.
     pub const REPLICAS_AVAILABLE: &str = "ReplicasAvailable";
+    /// `ReplicasReady`: the quota of the project does not cover an Instance.
+    pub const QUOTA_EXCEEDED: &str = "QuotaExceeded";
     /// `Available`: the city code is not a valid label value. Policies select cells by a label with the city code.
     pub const INVALID_CITY_CODE: &str = "InvalidCityCode";
     /// `Available`: the copy on the hub was created again, and no cell has reported since.
@@ -56,6 +60,8 @@ pub mod workload_deployment {
 
 /// Reasons of `Ready` of an Instance.
 pub mod instance {
+    /// The quota of the project does not cover the Instance.
+    pub const PENDING_QUOTA: &str = "PendingQuota";
     /// A scheduling gate holds the Instance back.
     pub const SCHEDULING_GATES_PRESENT: &str = "SchedulingGatesPresent";
     /// The infrastructure provider has not programmed the Instance.

@@ -2,7 +2,7 @@
 
 use api::Instance;
 use api::condition::{self, Condition, ConditionStatus};
-use api::instance::{PROGRAMMED, READY, RUNNING};
+use api::instance::{AVAILABLE, PROGRAMMED, QUOTA_GRANTED, READY, RUNNING};
 use api::reasons::instance as reason;
 use jiff::Timestamp;
 
@@ -17,8 +17,17 @@ pub(crate) fn readiness(instance: &Instance, now: Timestamp) -> Option<Vec<Condi
     (conditions != former).then_some(conditions)
 }
 
-/// Returns the condition `Ready`. The first matching rule decides. Quota is not considered yet.
+/// Returns the condition `Ready`. The first matching rule decides.
 fn ready(instance: &Instance, now: Timestamp) -> Condition {
+    if let Some(denied) = denied_quota(instance) {
+        return Condition::new(
+            READY,
+            ConditionStatus::False,
+            reason::PENDING_QUOTA,
+            denied.message.as_str(),
+            now,
+        );
+    }
     let gates = instance
         .spec
         .controller
@@ -46,7 +55,11 @@ fn ready(instance: &Instance, now: Timestamp) -> Condition {
             reason::PENDING_PROGRAMMING,
             "the instance has not been programmed",
         ),
-        (RUNNING, reason::PENDING, "the instance is not running"),
+        (
+            running_type(conditions),
+            reason::PENDING,
+            "the instance is not running",
+        ),
     ] {
         let condition = condition::find(conditions, type_);
         if condition.is_some_and(Condition::is_true) {
@@ -72,6 +85,24 @@ fn ready(instance: &Instance, now: Timestamp) -> Condition {
         "the instance is ready to use",
         now,
     )
+}
+
+/// Returns the condition `QuotaGranted` if it is False.
+pub(crate) fn denied_quota(instance: &Instance) -> Option<&Condition> {
+    let status = instance.status.as_ref()?;
+    condition::find(&status.conditions, QUOTA_GRANTED).filter(|granted| granted.is_false())
+}
+
+/// Returns the type of the condition that shows whether the instance is running. Later providers set `Available` and
+/// leave `Running` as it is. Undecided, `Available` has the default of the schema.
+fn running_type(conditions: &[Condition]) -> &'static str {
+    let is_decided = |available: &Condition| {
+        available.status != ConditionStatus::Unknown || available.reason != reason::PENDING
+    };
+    match condition::find(conditions, AVAILABLE).filter(|available| is_decided(available)) {
+        Some(_) => AVAILABLE,
+        None => RUNNING,
+    }
 }
 
 #[cfg(test)]

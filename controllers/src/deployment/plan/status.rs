@@ -10,9 +10,11 @@ use api::workload::ORDERED_READY;
 use api::workload_deployment::{AVAILABLE, REPLICAS_READY};
 use api::{Instance, WorkloadDeployment, WorkloadDeploymentStatus};
 use jiff::Timestamp;
+use kube::ResourceExt;
 
 use super::observed::{Instances, is_drifted, is_ready};
 use super::pruned::pruned;
+use crate::instance::plan::denied_quota;
 use crate::objects::is_terminating;
 
 /// Returns the status. `refusal` is the error of the API server that refused a step.
@@ -53,8 +55,14 @@ pub(super) fn status(
         Some(refusal) => Some(refusal.to_owned()),
         None => problem(deployment, instances),
     };
-    let available = available(deployment, ready, problem.as_deref(), now);
-    for condition in [available, replicas_ready(now)] {
+    // A terminating Instance needs no quota for the future.
+    let denied: Vec<_> = own
+        .iter()
+        .filter(|instance| is_staying(instance))
+        .filter_map(|instance| Some((instance.name_any(), denied_quota(instance)?)))
+        .collect();
+    let available = available(deployment, ready, &denied, problem.as_deref(), now);
+    for condition in [available, replicas_ready(&denied, now)] {
         condition::set(
             &mut conditions,
             condition.observed(deployment.metadata.generation),
@@ -80,9 +88,19 @@ fn problem(deployment: &WorkloadDeployment, instances: &Instances) -> Option<Str
     undecodable.or_else(|| own.find_map(|it| pruned(deployment, &instances.template_hash, it)))
 }
 
+/// An Instance without quota: its name, and its condition `QuotaGranted`.
+type Denied<'i> = (String, &'i Condition);
+
+/// Returns a sentence about the first Instances without quota.
+fn describe_denied(denied: &[Denied<'_>]) -> Option<String> {
+    let (name, granted) = denied.first()?;
+    Some(format!("Instance {name} has no quota: {}", granted.message))
+}
+
 fn available(
     deployment: &WorkloadDeployment,
     ready: i32,
+    denied: &[Denied<'_>],
     problem: Option<&str>,
     now: Timestamp,
 ) -> Condition {
@@ -109,11 +127,18 @@ fn available(
         )
     } else {
         let message = format!("no instance of {desired} is ready");
-        (
-            ConditionStatus::False,
-            reason::PROVISIONING_INSTANCES,
-            message,
-        )
+        match describe_denied(denied) {
+            Some(denied) => (
+                ConditionStatus::False,
+                reason::PENDING_QUOTA,
+                format!("{message}; {denied}"),
+            ),
+            None => (
+                ConditionStatus::False,
+                reason::PROVISIONING_INSTANCES,
+                message,
+            ),
+        }
     };
     let message = match problem {
         Some(problem) => format!("{message}; {problem}"),
@@ -122,13 +147,18 @@ fn available(
     Condition::new(AVAILABLE, status, reason, message, now)
 }
 
-fn replicas_ready(now: Timestamp) -> Condition {
-    let message = "no instance waits for quota";
-    Condition::new(
-        REPLICAS_READY,
-        ConditionStatus::True,
-        reason::REPLICAS_AVAILABLE,
-        message,
-        now,
-    )
+fn replicas_ready(denied: &[Denied<'_>], now: Timestamp) -> Condition {
+    let (status, reason, message) = match describe_denied(denied) {
+        Some(first) => (
+            ConditionStatus::False,
+            reason::QUOTA_EXCEEDED,
+            format!("{} instances have no quota; {first}", denied.len()),
+        ),
+        None => (
+            ConditionStatus::True,
+            reason::REPLICAS_AVAILABLE,
+            "no instance waits for quota".to_owned(),
+        ),
+    };
+    Condition::new(REPLICAS_READY, status, reason, message, now)
 }

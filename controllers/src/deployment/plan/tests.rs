@@ -4,7 +4,7 @@ use api::allowed::REPLICAS_MAX;
 use api::condition::{self, ConditionStatus};
 use api::instance::{InstanceControllerSpec, InstanceControllerStatus};
 use api::reasons::workload_deployment as reason;
-use api::workload_deployment::AVAILABLE;
+use api::workload_deployment::{AVAILABLE, REPLICAS_READY};
 use api::{InstanceSpec, InstanceStatus};
 use kube::Resource;
 
@@ -298,6 +298,38 @@ fn the_status_counts_what_exists_what_is_ready_and_what_is_current() {
     assert_eq!(
         reason(&ending),
         Some((ConditionStatus::False, "ProvisioningInstances".into()))
+    );
+    // One Instance has no quota.
+    let mut denied = made(&two, "web-1", false);
+    let granted = condition::Condition {
+        message: "requested 1000, available 0".to_owned(),
+        ..condition("QuotaGranted", false, None)
+    };
+    denied.status.as_mut().unwrap().conditions.push(granted);
+    let replicas_ready = |status: &WorkloadDeploymentStatus| {
+        let found = condition::find(&status.conditions, REPLICAS_READY).unwrap();
+        (found.is_true(), found.reason.clone(), found.message.clone())
+    };
+    let some = status(&two, vec![made(&two, "web-0", true), denied.clone()]);
+    let sentence = "Instance web-1 has no quota: requested 1000, available 0";
+    assert_eq!(
+        replicas_ready(&some),
+        (
+            false,
+            "QuotaExceeded".to_owned(),
+            format!("1 instances have no quota; {sentence}")
+        )
+    );
+    assert_eq!(
+        reason(&some),
+        Some((ConditionStatus::True, "StableInstanceFound".into()))
+    );
+    let none = status(&two, vec![denied]);
+    let available = condition::find(&none.conditions, AVAILABLE).unwrap();
+    assert_eq!(available.reason, "PendingQuota");
+    assert_eq!(
+        available.message,
+        format!("no instance of 2 is ready; {sentence}")
     );
     // `spec.replicas` overrides the minimum.
     let mut scaled = deployment(1);

@@ -55,6 +55,30 @@ fn readiness_is_the_first_rule_that_matches() {
             no_gates.clone(),
             ("Stopped", "told"),
         ),
+        // A later provider sets another condition.
+        (
+            json!([programmed, told("Available", "False", "ImageUnavailable")]),
+            no_gates.clone(),
+            ("ImageUnavailable", "told"),
+        ),
+        (
+            json!([
+                programmed,
+                told("Running", "True", "Running"),
+                told("Available", "Unknown", "Provisioning"),
+            ]),
+            no_gates.clone(),
+            ("Provisioning", "the instance is not running"),
+        ),
+        (
+            json!([
+                told("QuotaGranted", "False", "QuotaExceeded"),
+                programmed,
+                told("Running", "True", "Running"),
+            ]),
+            json!([{"name": "Quota"}]),
+            ("PendingQuota", "told"),
+        ),
     ] {
         let (status, reason, message) = ready_of(&conditions, &gates);
         assert_eq!(
@@ -62,12 +86,31 @@ fn readiness_is_the_first_rule_that_matches() {
             (ConditionStatus::False, expected.0, expected.1)
         );
     }
-    let running = json!([programmed, told("Running", "True", "Running")]);
-    let (status, reason, _) = ready_of(&running, &no_gates);
-    assert_eq!(
-        (status, reason.as_str()),
-        (ConditionStatus::True, "Running")
-    );
+    for running in [
+        json!([programmed, told("Running", "True", "Running")]),
+        json!([
+            programmed,
+            told("Running", "True", "Running"),
+            told("Available", "Unknown", "Pending")
+        ]),
+        json!([
+            programmed,
+            told("Running", "Unknown", "Pending"),
+            told("Available", "True", "Available")
+        ]),
+        json!([
+            told("QuotaGranted", "Unknown", "PendingEvaluation"),
+            programmed,
+            told("Running", "True", "Running")
+        ]),
+    ] {
+        let (status, reason, _) = ready_of(&running, &no_gates);
+        assert_eq!(
+            (status, reason.as_str()),
+            (ConditionStatus::True, "Running"),
+            "{running}"
+        );
+    }
 }
 
 #[test]
