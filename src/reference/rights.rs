@@ -57,7 +57,7 @@ fn parts() -> Section {
     Section::named(
         "Roles",
         [
-            "Leave out the roles of parts that a process does not have. `deploy/components/controller_rbac` and `deploy/base/downstream-rbac` contain all of their folders.".to_owned(),
+            "Apply only the folders of the parts that the process has. The parent folders `deploy/components/controller_rbac` and `deploy/base/downstream-rbac` apply all of their folders at once.".to_owned(),
             format!(
                 "The bindings name the ServiceAccount `{}` in `{}`. On an API server that identifies the process by another name, patch the subject.",
                 rights::SERVICE_ACCOUNT,
@@ -137,7 +137,7 @@ fn denied() -> Section {
     });
     Section::named(
         "What the identities may not do",
-        ["The identities of management, of the webhook server, of the cells and of customers are separate. The federation tests `rights::` try each row."],
+        ["The rows of the webhook server hold if it runs as a process of its own, with its own identity. In the overlays `management-plane` and `single-cluster`, the management process serves the webhooks and has the rights of both. The federation tests `rights::` try each row."],
     )
     .table(["identity", "on", "resource", "verbs", "could otherwise"], rows)
 }
