@@ -28,7 +28,7 @@ use crate::runtime::keys::InstanceKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Stored, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use owner::confirm_owner;
+use owner::{confirm_owner, known_deployment};
 use plan::verdict::{of_hub, without_deployment};
 use plan::{Observed, plan};
 use projection::projection_body;
@@ -129,7 +129,7 @@ impl Projector {
             };
             let Some(sound) = sound else { continue };
             let deployment = match deployment_name(sound.instance.meta()) {
-                Some(name) if is_its => project.deployments.get(&upstream.namespace, name)?,
+                Some(name) if is_its => known_deployment(&project, &upstream.namespace, name),
                 _ => None,
             };
             let own = is_its.then_some(upstream);

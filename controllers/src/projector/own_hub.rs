@@ -7,6 +7,7 @@ use api::{Instance, WorkloadDeployment};
 use kube::Resource;
 
 use super::Projector;
+use super::owner::known_deployment;
 use super::plan::Observed;
 use super::plan::evidence::Evidence;
 use crate::hub::identity::{HubIdentity, recorded_hub};
@@ -25,7 +26,7 @@ impl Projector {
         observed: &Observed<'_>,
     ) -> Result<HubIdentity, ReconcileError> {
         let upstream = observed.upstream;
-        let deployment = owner(project, observed)?;
+        let deployment = owner(project, observed);
         let record = deployment.as_ref().and_then(|it| recorded_hub(it.meta()));
         let hub = self.hub.identity()?;
         let on_hub = self
@@ -83,7 +84,7 @@ impl Projector {
             ),
             None => (None, Vec::new()),
         };
-        let deployment = owner(project, observed)?;
+        let deployment = owner(project, observed);
         let evidence = Evidence {
             hub,
             projection,
@@ -119,20 +120,10 @@ impl Projector {
 }
 
 /// Returns the WorkloadDeployment of the project to which the Instance or its projection refers.
-fn owner(
-    project: &ProjectCaches,
-    observed: &Observed<'_>,
-) -> Result<Option<Arc<WorkloadDeployment>>, ReconcileError> {
+fn owner(project: &ProjectCaches, observed: &Observed<'_>) -> Option<Arc<WorkloadDeployment>> {
     if let Some(deployment) = observed.deployment {
-        return Ok(Some(Arc::clone(deployment)));
+        return Some(Arc::clone(deployment));
     }
-    let name = observed
-        .projection
-        .and_then(|it| deployment_name(it.meta()));
-    match name {
-        Some(name) => Ok(project
-            .deployments
-            .get(&observed.upstream.namespace, name)?),
-        None => Ok(None),
-    }
+    let name = deployment_name(observed.projection?.meta())?;
+    known_deployment(project, &observed.upstream.namespace, name)
 }

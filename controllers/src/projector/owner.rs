@@ -1,11 +1,32 @@
-//! Confirms the owner of a projection while the cache of the project may be behind.
+//! The WorkloadDeployment that owns a projection. The cache of the project may be behind, and its object may not be
+//! decodable.
 
-use api::WorkloadDeployment;
+use std::sync::Arc;
+
+use api::{WorkloadDeployment, WorkloadDeploymentSpec};
 
 use crate::hub::upstream::Upstream;
 use crate::projects::ProjectCaches;
 use crate::runtime::ReconcileError;
 use crate::runtime::write::Collection;
+
+/// Returns the WorkloadDeployment. If it cannot be decoded, only its metadata are known, and its city code is empty. A
+/// projection needs no more.
+pub(super) fn known_deployment(
+    project: &ProjectCaches,
+    namespace: &str,
+    name: &str,
+) -> Option<Arc<WorkloadDeployment>> {
+    let deployments = &project.deployments;
+    deployments.get(namespace, name).unwrap_or_else(|_| {
+        let metadata = deployments.metadata_of(namespace, name)?;
+        let unknown = WorkloadDeployment::new(name, WorkloadDeploymentSpec::default());
+        Some(Arc::new(WorkloadDeployment {
+            metadata,
+            ..unknown
+        }))
+    })
+}
 
 /// Confirms with the project's API server that a WorkloadDeployment exists or is absent as the cache says, unless the
 /// watches are current. Another object of the same name is another owner: the garbage collector would delete a

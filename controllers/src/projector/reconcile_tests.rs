@@ -171,6 +171,38 @@ async fn report(planes: &FakePlanes, projector: &Projector, status: &str) -> api
         .remove(0)
 }
 
+/// A WorkloadDeployment that cannot be decoded must not freeze the projections of its Instances.
+#[tokio::test(start_paused = true)]
+async fn an_undecodable_deployment_stops_no_status_and_allows_no_deletion_without_proof() {
+    let (planes, projector) = start().await;
+    converge(&projector, || instance_key(NAME), &planes.servers()).await;
+    let spoil = |deployment: &mut Value| deployment["spec"]["template"] = json!(7);
+    planes
+        .project
+        .modify::<WorkloadDeployment>("default", "web", spoil);
+    settle().await;
+    for status in ["False", "True"] {
+        let ready = report(&planes, &projector, status).await;
+        assert_eq!(ready.is_true(), status == "True");
+    }
+    // Without a status of the copy, the hub may be new or restored.
+    planes
+        .hub
+        .modify::<WorkloadDeployment>(HUB_NAMESPACE, "web", |copy| {
+            copy.as_object_mut().unwrap().remove("status");
+        });
+    planes
+        .project
+        .modify::<Instance>("default", NAME, |projection| {
+            projection["metadata"]["labels"][labels::INSTANCE_CITY_CODE] = json!("DFW");
+        });
+    planes.hub.remove::<Instance>(HUB_NAMESPACE, NAME);
+    settle().await;
+    let reconciled = reconcile(&projector, instance_key(NAME)).await.unwrap();
+    assert!(reconciled.is_err());
+    assert!(projection(&planes).is_some());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_project_that_adds_a_default_gets_the_status() {
     let (planes, projector) = start().await;

@@ -35,9 +35,11 @@ impl Evidence<'_> {
         if self.hub.replaces_another() {
             return self.missing_after_a_move(status);
         }
-        // No cell of the new city may exist, and the copy of the former city is gone.
+        // No cell of the new city may exist, and the copy of the former city is gone. The city of a WorkloadDeployment
+        // that cannot be decoded is unknown.
         let city = label(self.projection, labels::INSTANCE_CITY_CODE);
-        let is_of_former_city = city.is_some_and(|city| city != deployment.spec.city_code);
+        let current = deployment.spec.city_code.as_str();
+        let is_of_former_city = !current.is_empty() && city.is_some_and(|city| city != current);
         (status.is_none() && !is_of_former_city)
             .then(|| "a cell to report the WorkloadDeployment to the hub".to_owned())
     }
