@@ -5,6 +5,7 @@ mod deployed;
 mod hops;
 mod layout;
 mod once;
+mod play;
 mod scene;
 mod screen;
 
@@ -22,6 +23,7 @@ use crate::build;
 use crate::observe::ObservedPlane;
 use crate::output::{Closed, print, tell};
 pub(crate) use hops::spec;
+use play::play;
 use scene::DemoScene;
 
 /// Namespace of the demo in the project.
@@ -189,7 +191,7 @@ async fn show(args: &Args, peers: &Peers, federation: &Federation) -> anyhow::Re
             federation.project().kubeconfig().display()
         ),
     };
-    scene.play(args).await
+    play(&scene, args).await
 }
 
 async fn apply(client: &Client, spec: &Value) -> anyhow::Result<()> {

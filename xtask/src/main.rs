@@ -8,6 +8,7 @@ mod crds;
 mod demo;
 mod docs;
 mod image;
+mod mutations;
 mod observe;
 mod output;
 mod test;

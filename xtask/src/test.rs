@@ -1,7 +1,5 @@
 //! `cargo xtask test`: the checks of the gate, in one command.
 
-pub(crate) mod mutations;
-
 use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
@@ -13,7 +11,7 @@ use serde_json::Value;
 
 use crate::build::{cargo, cargo_output, cargo_with};
 use crate::output::tell;
-use crate::{alerts, bench, crds, docs, peers, tools};
+use crate::{alerts, bench, crds, docs, mutations, peers, tools};
 
 /// Runs the tests.
 #[derive(clap::Args)]

@@ -12,6 +12,7 @@ use harness::{CellConfig, Installation, InstallationConfig, Node};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::hops::{CELL_MANAGER, MANAGER, PROVIDER};
+use super::play::play;
 use super::scene::DemoScene;
 use super::{Args, NAMESPACE, WORKLOAD, create_namespace};
 use crate::build;
@@ -139,7 +140,7 @@ async fn show(args: &Args, peers: &Peers, installation: &Installation) -> anyhow
             project.display()
         ),
     };
-    scene.play(args).await
+    play(&scene, args).await
 }
 
 /// Returns a function that finds the log of a process. The processes of compute-federation are Pods here. Of the cells,

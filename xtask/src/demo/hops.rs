@@ -1,5 +1,6 @@
 //! The phases of the demo. Each phase is a sequence of hops.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use harness::process;
@@ -9,7 +10,6 @@ use super::checks::{
     Check, HUB, Layout, PROJECT, available, deployments, deployments_in_cells, instances_in_cells,
     policies, ready, ready_in_cells, settled, workload_gone,
 };
-use super::scene::DemoScene;
 use crate::observe::ObservedState;
 
 /// One change of the Workload, and the hops that must follow it.
@@ -93,11 +93,11 @@ impl DemoPhase {
     }
 
     /// Returns an error about the missing hop. The error contains the result of the check, and the last lines of the
-    /// log of the process that performs the hop.
+    /// log of the process that performs the hop. `log` returns the log of a process.
     pub(crate) fn failure(
         &self,
         state: &ObservedState,
-        scene: &DemoScene,
+        log: impl Fn(&str) -> PathBuf,
         within: Duration,
     ) -> anyhow::Error {
         let Some((hop, evidence)) = self.missing(state) else {
@@ -107,7 +107,7 @@ impl DemoPhase {
                 within.as_secs()
             );
         };
-        let log = scene.log(hop.process);
+        let log = log(hop.process);
         anyhow::anyhow!(
             "{}: this hop did not happen within {} s: {}\n{evidence}\nlast lines of {}:\n{}",
             self.title,

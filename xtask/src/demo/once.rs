@@ -42,7 +42,7 @@ pub(super) async fn run(
         report.push((phase.title, hops.zip(done).collect()));
         if phase.missing(&observer.state).is_some() {
             print_report(&report)?;
-            return Err(phase.failure(&observer.state, scene, PHASE));
+            return Err(phase.failure(&observer.state, |process| scene.log(process), PHASE));
         }
     }
     print_report(&report)

@@ -1,7 +1,7 @@
 //! `mutations.md`: for each invariant, a mutation of the source and the test that fails.
 
 use super::{Page, Section};
-use crate::test::mutations::mutations;
+use crate::mutations::mutations;
 
 pub(super) fn page() -> anyhow::Result<Page> {
     let rows = mutations()?.into_iter().map(|mutation| {
