@@ -28,6 +28,7 @@ use logging::FlushGuard;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 fn main() -> ExitCode {
+    allocator::shorten_purge_delay();
     let CommandLine { command, manager } = CommandLine::parse_process();
     allow_many_files();
     // The guard is dropped after the last line was logged.

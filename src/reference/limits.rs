@@ -140,7 +140,9 @@ fn connections() -> Section {
             "A connection holds, besides what counts above: on HTTP/1.1 a read buffer of 12 KiB; on HTTP/2 up to 64 KiB that no \
              handler has read yet; for TLS up to 16 KiB in each direction, and up to 64 KiB for the first message of a client; and its state. Plan 128 KiB for each of \
              `--max-connections`, and one and a half times `--max-bytes-in-flight`. Example: for a pod with a memory limit of 128 MiB, set \
-             `--max-bytes-in-flight=33554432`, `--max-connections=384`, and `--max-body=2097152`, or `1048576` if admission is served.",
+             `--max-bytes-in-flight=33554432`, `--max-connections=384`, and `--max-body=2097152`, or `1048576` if admission is served. At its start, the process starts itself \
+             again with `MIMALLOC_PURGE_DELAY=10`, unless the environment has this variable. The allocator then returns freed memory after 10 ms; with its default of 1 s, \
+             large requests one after the other would need more memory than this rule says.",
         ],
     )
 }
