@@ -140,3 +140,20 @@ async fn files_that_vanish_are_reported_although_there_was_a_substitute() {
     assert_eq!((vanished.not_after, vanished.reloads), (not_after, 1));
     stop.cancel();
 }
+
+/// The volume of a CSI driver cannot have the authorities of clients.
+#[test]
+fn the_authorities_of_clients_can_be_in_another_directory() {
+    let [directory, other] = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+    let (certificate, key, _) = issue();
+    write(directory.path(), &certificate, &key);
+    let path = other.path().join("clients.crt").display().to_string();
+    let files = Files {
+        client_authorities: Some(path.clone()),
+        ..Files::from(directory.path())
+    };
+    let error = files.load(clock()).unwrap_err().to_string();
+    assert_eq!(error, format!("{path}: no such file"));
+    fs::write(&path, &certificate).unwrap();
+    files.load(clock()).unwrap();
+}
