@@ -310,9 +310,9 @@ impl Keeper {
     }
 }
 
-/// Returns the wait until the next check. `former` is the wait after the last error, or zero. After errors, the waits grow, and the wait that the
-/// API server has asked for is kept. The wait is long after an error about a missing permission, because an
-/// administrator rarely grants it within seconds.
+/// Returns the wait until the next check. `former` is the wait after the last error, or zero. After errors, the waits
+/// grow, and the wait that the API server has asked for is kept. The wait is long after an error about a missing
+/// permission, because an administrator rarely grants it within seconds.
 fn pause(outcome: &Result<bool, ReconcileError>, former: Duration) -> Duration {
     match outcome {
         Ok(true) => LATER,

@@ -145,8 +145,8 @@ impl<K: Resource> Contents<K> {
     }
 
     /// Replaces all objects by a complete list. Returns the objects that the watch reported before, and the written
-    /// objects that the list does not contain. The list also replaces objects with higher resource versions. Reason: an API server that was restored from an older snapshot
-    /// issues lower versions again.
+    /// objects that the list does not contain. The list also replaces objects with higher resource versions. Reason: an
+    /// API server that was restored from an older snapshot issues lower versions again.
     ///
     /// Only objects that were written after the list began can be newer than the list. If the list does not contain
     /// such an object, the object may have been deleted before the list was made. If it was not deleted, the watch
