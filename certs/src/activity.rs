@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::limits::BUFFER_MAX;
-use crate::peers::Peer;
+use crate::peers::{EarlyAnswer, Peer};
 
 /// Number of periods for which unread answers are counted. An answer that became ready three periods ago is late.
 const PERIODS: usize = 4;
@@ -82,7 +82,7 @@ impl Activity {
         self.start
     }
 
-    pub(crate) fn peer(&self) -> &Arc<Peer> {
+    pub(crate) fn peer(&self) -> &Peer {
         &self.peer
     }
 
@@ -183,6 +183,11 @@ impl ActiveRequest {
     pub(crate) fn ends_connection(&self) -> bool {
         let is_long = &self.activity.has_long_unread_body;
         self.activity.is_old() || is_long.load(Ordering::Acquire)
+    }
+
+    /// Counts an answer with a body that comes before the body of its request. Returns `None` if there are too many.
+    pub(crate) fn begin_early_answer(&self) -> Option<EarlyAnswer> {
+        self.activity.peer.begin_early_answer()
     }
 
     /// Records that the answer is ready. From now on the request waits for its client.

@@ -129,13 +129,13 @@ where
             request.extensions_mut().insert(slot.activity.address());
             (active, has_arrived, service.call(request))
         });
-        let (draining, peer) = (of_requests.clone(), Arc::clone(slot.activity.peer()));
+        let draining = of_requests.clone();
         async move {
             let (mut active, has_arrived, answer) = begun.ok_or(TooManyRequests)?;
             let Ok(mut response) = answer.await;
             active.answered();
             let is_early = version == Version::HTTP_2 && !has_arrived.load(Ordering::Acquire);
-            let early = is_early.then(|| peer.begin_early_answer()).flatten();
+            let early = is_early.then(|| active.begin_early_answer()).flatten();
             if is_early && early.is_none() {
                 response.headers_mut().remove(header::CONTENT_LENGTH);
                 return Ok(response.map(|_| AnswerBody::empty(active)));

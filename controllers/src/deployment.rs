@@ -193,11 +193,13 @@ impl DeploymentController {
             metadata.insert("finalizers".to_owned(), finalizers);
         }
         let labels = linking_labels(deployment, ordinal);
-        let hash = template_hash(deployment);
+        // The body has the hash already. The template may be large.
+        let hash = body.pointer("/spec/controller/templateHash");
+        let hash = hash.and_then(Value::as_str);
         let as_wanted = |written: &Instance| {
             let controller = written.spec.controller.as_ref();
             covers(written.labels(), &labels)
-                && controller.is_some_and(|controller| controller.template_hash == hash)
+                && controller.map(|controller| controller.template_hash.as_str()) == hash
         };
         self.writer
             .ensure(context, instances, existing, &body, &[], as_wanted)

@@ -10,6 +10,7 @@ mod unkept;
 use either::Either;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::core::object::HasStatus;
 use multicluster::Metrics;
 use multicluster::queue::ReconcileContext;
 use serde::Serialize;
@@ -61,13 +62,17 @@ impl Writer {
     /// # Errors
     ///
     /// [`ReconcileError::Api`], also if a later object has the same name.
-    pub(crate) async fn apply_status<K: Object + Serialize>(
+    pub(crate) async fn apply_status<K>(
         &self,
         context: &ReconcileContext,
         to: &Collection<'_, K>,
         object: &K,
         status: Value,
-    ) -> Result<()> {
+    ) -> Result<()>
+    where
+        K: Object + HasStatus,
+        K::Status: Serialize,
+    {
         let name = &object.name_any();
         let body = json!({
             "apiVersion": K::api_version(&()),
@@ -87,7 +92,7 @@ impl Writer {
             .patch_status(name, &params, &Patch::Apply(&body))
             .await;
         let written = match self.wrote(context, to, "apply status", name, applied) {
-            Ok(applied) if !has_more_fields(&applied, &body) => applied,
+            Ok(applied) if !has_more_fields(&json!(applied.status()), &body) => applied,
             // An apply does not remove the fields that a replacement or another program has set.
             Ok(_) => self.replace_status(context, to, object, &body).await?,
             Err(error) if error.has_undeclared_field() => {
@@ -334,20 +339,13 @@ impl Writer {
     }
 }
 
-/// Returns whether the status of the object has a field that this body does not have.
-fn has_more_fields(object: &impl Serialize, body: &Value) -> bool {
-    let fields = |of: &Value| -> Vec<String> {
-        let status = of.get("status").and_then(Value::as_object);
-        status
-            .into_iter()
-            .flatten()
-            .map(|(field, _)| field.clone())
-            .collect()
-    };
-    let wanted = fields(body);
-    fields(&json!(object))
-        .iter()
-        .any(|field| !wanted.contains(field))
+/// Returns whether a status has a field that the status of this body does not have.
+fn has_more_fields(status: &Value, body: &Value) -> bool {
+    let fields = status.as_object().into_iter().flatten();
+    let wanted = body.get("status").and_then(Value::as_object);
+    fields
+        .map(|(field, _)| field)
+        .any(|field| wanted.is_none_or(|wanted| !wanted.contains_key(field)))
 }
 
 /// Logs a refused apply. The message of the API server names the field.
