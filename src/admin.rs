@@ -81,7 +81,7 @@ impl ServedCertificate {
         let trusted = self.trusted.as_ref()?;
         if self.was_trusted.get().is_none() && !state.served.is_subset(&trusted.borrow()) {
             return Some(format!(
-                "the caBundle of a webhook registration does not contain, or not for long enough, the authorities of {directory}"
+                "the caBundle of a webhook registration could not be read yet, or does not contain the authorities of {directory} for long enough"
             ));
         }
         self.was_trusted.get_or_init(|| ());

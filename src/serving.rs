@@ -14,6 +14,7 @@ use axum::Router;
 use certs::{Acceptor, Limits, Metrics, Reloader, Shutdown};
 use hyper_util::service::TowerToHyperService;
 use multicluster::Tasks;
+use rustix::process::setpriority_process;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::{Instant, sleep_until};
@@ -29,6 +30,9 @@ pub(crate) const CERTIFICATE_POLL: Duration = Duration::from_secs(1);
 /// Maximum number of connections of the health probes, and of the metrics server.
 const OPERATOR_CONNECTIONS: usize = 64;
 
+/// Nice value of the threads that work on large bodies. They still get a tenth of the CPU time of a small request.
+const LONG_WORK_NICE: i32 = 10;
+
 /// The servers of the process.
 #[derive(Clone, Default)]
 pub(crate) struct Servers {
@@ -37,6 +41,8 @@ pub(crate) struct Servers {
     pub(crate) draining: CancellationToken,
     /// The runtime of the webhook server, if there is one.
     webhooks: Arc<OnceLock<Handle>>,
+    /// The runtime for the work on large bodies, if there is a webhook server. It lives as long as the process.
+    long_work: Arc<OnceLock<OwnRuntime>>,
 }
 
 /// A port of the webhook server.
@@ -120,6 +126,25 @@ impl Servers {
         Ok(())
     }
 
+    /// Starts the runtime for the work on large bodies. Its threads have a low priority, so the work uses only the CPU
+    /// time that small requests leave.
+    ///
+    /// # Errors
+    ///
+    /// If the threads of the runtime cannot be started.
+    pub(crate) fn long_work_runtime(&self) -> io::Result<Handle> {
+        // One thread more than there is work at the same time, so that the time limits of requests that wait are kept.
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(webhooks::long_work_max() + 1)
+            .thread_name("large bodies")
+            .on_thread_start(lower_priority)
+            .enable_time()
+            .build()?;
+        let handle = runtime.handle().clone();
+        let _first = self.long_work.set(OwnRuntime(Some(runtime)));
+        Ok(handle)
+    }
+
     /// Returns the runtime of the webhook server. The value is set when this server is started.
     pub(crate) fn webhook_runtime(&self) -> Arc<OnceLock<Handle>> {
         Arc::clone(&self.webhooks)
@@ -174,6 +199,12 @@ impl Servers {
             Ok::<_, Infallible>(())
         });
     }
+}
+
+/// Lowers the priority of the present thread. If this fails, large bodies delay small ones.
+fn lower_priority() {
+    // On Linux, the priority belongs to the thread. No process ID means the present thread.
+    let _ = setpriority_process(None, LONG_WORK_NICE);
 }
 
 /// Returns the limits of a server for operators. If all its connections are taken, the longest idle one is closed.

@@ -72,7 +72,14 @@ pub(crate) fn serve(
     let metrics = Arc::new(webhooks::Metrics::register(registry));
     let refused = RefusedClients::register(registry);
     let protocols = 1 + usize::from(projects.is_some());
-    let routes = webhooks::Routes::new(metrics, args.requests(), clock::now, projects);
+    let long_work = servers.long_work_runtime()?;
+    let routes = webhooks::Routes::new(
+        metrics,
+        args.requests(),
+        clock::now,
+        projects,
+        Some(long_work),
+    );
     let verified = |router| match clients {
         Some(names) => admission_clients::require(router, names, refused),
         None => router,

@@ -57,6 +57,18 @@ mod tests {
         }
     }
 
+    /// A number that changed on its way would be written again and again.
+    #[test]
+    fn unknown_numbers_keep_their_digits() {
+        let template = objects::complete_template().to_string();
+        for number in ["0.9999999999999999", "1.8643444977327771e-7", "1e300"] {
+            let template = template.replacen('{', &format!(r#"{{"later":{number},"#), 1);
+            let decoded: InstanceTemplateSpec = serde_json::from_str(&template).unwrap();
+            let exact: f64 = number.parse().unwrap();
+            assert_eq!(json!(decoded)["later"], json!(exact), "{number}");
+        }
+    }
+
     #[test]
     fn specs_and_scale_settings_keep_unknown_fields() {
         let mut scale = objects::scale(2);

@@ -1,5 +1,6 @@
 //! Serves one connection within its limits.
 
+mod frames;
 mod paced_stream;
 
 use std::convert::Infallible;

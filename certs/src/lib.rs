@@ -9,6 +9,7 @@ mod activity;
 mod bodies;
 mod chain;
 mod client_names;
+mod client_verifier;
 mod clock;
 mod connection;
 mod error;

@@ -10,14 +10,15 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
+use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoClientAuth, NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::server::{NoClientAuth, NoServerSessionStorage};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::{RootCertStore, ServerConfig};
 
 use crate::chain::{Authority, Chain};
+use crate::client_verifier;
 use crate::error::{CertificateError, CertificateProblem};
 use crate::leaf::Leaf;
 
@@ -197,7 +198,7 @@ impl Files {
             .map_err(|error| invalid(self.key_path(), CertificateProblem::NoPrivateKey(error)))?;
         let clients = match (&pem.client_authorities, &self.client_authorities) {
             (Some(pem), Some(file)) => Some(
-                client_verifier(pem)
+                client_verifier::new(pem)
                     .map_err(|problem| invalid(self.directory.join(file), problem))?,
             ),
             _ => None,
@@ -270,24 +271,6 @@ fn authorities(pem: &[u8]) -> Result<Authorities, CertificateProblem> {
         return Err(CertificateProblem::NoCertificate);
     }
     Ok(authorities)
-}
-
-/// Returns a verifier that asks clients for a certificate of these authorities. A client may also present none, because
-/// Karmada has none. The handlers decide which requests need a certificate.
-fn client_verifier(pem: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, CertificateProblem> {
-    let mut roots = RootCertStore::empty();
-    for authority in CertificateDer::pem_slice_iter(pem) {
-        let authority = authority.map_err(CertificateProblem::NotPem)?;
-        let added = roots.add(authority);
-        added.map_err(|error| CertificateProblem::NotX509(Box::new(error)))?;
-    }
-    if roots.is_empty() {
-        return Err(CertificateProblem::NoCertificate);
-    }
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-    let built = builder.allow_unauthenticated().build();
-    built.map_err(|error| CertificateProblem::NotX509(Box::new(error)))
 }
 
 /// Returns a configuration that supports TLS 1.2 and 1.3. By ALPN it supports HTTP/2 and HTTP/1.1, but clients need not

@@ -161,8 +161,12 @@ pub(crate) fn of_instance_spec<'a>(
     spec: SpecWithReferences<'a>,
     expected_referenced_data: &str,
 ) -> Result<Dependencies<'a>, InterpretError> {
-    if namespace.len() > NAMESPACE_MAX {
-        let problem = format_args!("is longer than {NAMESPACE_MAX} bytes");
+    // Each dependency repeats the namespace. A longer one, or one with escapes, would make the answer many times as large
+    // as the request.
+    let is_allowed = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
+    if namespace.len() > NAMESPACE_MAX || !namespace.bytes().all(is_allowed) {
+        let problem =
+            format_args!("must have at most {NAMESPACE_MAX} lower-case letters, digits and '-'");
         return Err(InterpretError::new("metadata.namespace", problem));
     }
     let mut references = spec.volumes;
@@ -260,12 +264,17 @@ mod tests {
 
     #[test]
     fn a_namespace_that_cannot_exist_is_an_error() {
-        let of = |length: usize| {
+        let of = |namespace: &str| {
             let spec = SpecWithReferences::default();
-            of_instance_spec("n".repeat(length).into(), spec, "").map(|found| found.iter().count())
+            of_instance_spec(namespace.into(), spec, "").map(|found| found.iter().count())
         };
-        assert_eq!(of(63), Ok(0));
-        let error = of(64).unwrap_err().to_string();
-        assert_eq!(error, "metadata.namespace: is longer than 63 bytes");
+        assert_eq!(of(&"n".repeat(63)), Ok(0));
+        assert_eq!(of("ns-1"), Ok(0));
+        for namespace in ["n".repeat(64), "\u{1}".repeat(63), "Ns".to_owned()] {
+            let error = of(&namespace).unwrap_err().to_string();
+            let expected =
+                "metadata.namespace: must have at most 63 lower-case letters, digits and '-'";
+            assert_eq!(error, expected);
+        }
     }
 }

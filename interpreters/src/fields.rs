@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use api::decode::visit_map;
 use name::FieldName;
 
-/// The fields of a JSON object. Each field is stored as three positions in the text of the object, because an object
+/// The fields of a JSON object. Each field is stored as four positions in the text of the object, because an object
 /// can have a million fields.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fields<'a> {
@@ -31,6 +31,8 @@ struct FieldPosition {
     name: u32,
     /// The end of the name, before the quote.
     name_end: u32,
+    /// The start of the value. There can be millions of blanks before it, so it is not searched again.
+    value: u32,
     /// The end of the value.
     end: u32,
     name_has_escapes: bool,
@@ -90,6 +92,7 @@ impl<'a> Fields<'a> {
             Some(FieldPosition {
                 name: u32::try_from(name).ok()?,
                 name_end: u32::try_from(name_end).ok()?,
+                value: u32::try_from(value).ok()?,
                 end: u32::try_from(end).ok()?,
                 name_has_escapes: matches!(decoded_name, Cow::Owned(_)),
             })
@@ -152,11 +155,9 @@ impl FieldPosition {
     }
 
     fn field(self, object: &str) -> Field<'_> {
-        let after_name = part(object, self.name_end + 1, self.end).trim_start();
-        let value = after_name.strip_prefix(':').unwrap_or(after_name);
         Field {
             name: self.name(object),
-            value: value.trim_start(),
+            value: part(object, self.value, self.end),
             text: part(object, self.name.saturating_sub(1), self.end),
         }
     }

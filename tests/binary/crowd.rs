@@ -47,15 +47,18 @@ enum Hold {
     Body,
     /// Sends trailers of requests that were answered, and reads no answer.
     Trailers,
+    /// Sends the frames of a header block that never ends.
+    Headers,
 }
 
 impl Hold {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Silence,
         Self::Handshake,
         Self::Answers,
         Self::Body,
         Self::Trailers,
+        Self::Headers,
     ];
 
     /// Holds one connection until the server closes it.
@@ -93,6 +96,11 @@ impl Hold {
                 client.closed().await;
                 Ok(())
             }
+            Self::Headers => {
+                let mut stream = tls(stream, trusted, &["h2"]).await?;
+                stream.write_all(&endless_headers()).await?;
+                until_closed(&mut stream).await
+            }
             Self::Body => {
                 let mut stream = tls(stream, trusted, &[]).await?;
                 let head =
@@ -103,6 +111,27 @@ impl Hold {
             }
         }
     }
+}
+
+/// Returns the start of an HTTP/2 connection, and the frames of a header block that never ends.
+fn endless_headers() -> Vec<u8> {
+    const PAYLOAD: usize = 16 << 10;
+    let frame = |kind: u8, stream: u8, payload: &[u8]| {
+        let length = u32::try_from(payload.len())
+            .unwrap_or_default()
+            .to_be_bytes();
+        [&length[1..], &[kind, 0, 0, 0, 0, stream], payload].concat()
+    };
+    // A field whose name has 100,000 bytes (RFC 7541, 6.2.2 and 5.1).
+    let mut start = vec![b'n'; PAYLOAD];
+    start[..5].copy_from_slice(&[0x00, 0x7f, 0xa1, 0x8c, 0x06]);
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    bytes.extend(frame(4, 0, &[]));
+    bytes.extend(frame(1, 1, &start));
+    for _ in 0..5 {
+        bytes.extend(frame(9, 1, &[b'n'; PAYLOAD]));
+    }
+    bytes
 }
 
 async fn until_closed(stream: &mut (impl AsyncReadExt + Unpin)) -> io::Result<()> {
@@ -121,7 +150,7 @@ async fn drip(stream: &mut (impl AsyncReadExt + AsyncWriteExt + Unpin)) -> io::R
     }
 }
 
-/// Keeps this many clients connected, a fifth of them with each kind of [`Hold`]. The crowd ends when the value is
+/// Keeps this many clients connected, an equal part of them with each kind of [`Hold`]. The crowd ends when the value is
 /// dropped.
 fn crowd(count: u16, addresses: u16, port: u16, trusted: &CertificateDer<'static>) -> JoinSet<()> {
     let mut crowd = JoinSet::new();
@@ -249,7 +278,19 @@ async fn a_pod_of_128_mib_survives_hostile_bodies() {
     assert!(peak <= 128 << 20, "{peak}");
 }
 
-/// As the test above, beside a crowd of clients.
+/// The frames of an unfinished header block are in no limit.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_header_block_of_several_frames_ends_its_connection() {
+    let directory = TempDir::new().unwrap();
+    let trusted = issue(directory.path());
+    let server = Interpreter::start(&directory, &[]).await;
+    let held = Hold::Headers.hold(CALLER, server.port, &trusted);
+    // A server that waits for the rest of the block closes the connection after 40 s.
+    let closed = timeout(WITHIN, held).await;
+    assert!(closed.is_ok(), "the connection is still open");
+}
+
+/// As `a_pod_of_128_mib_survives_hostile_bodies`, beside a crowd of clients.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes many connections: cargo xtask test soak"]
 async fn a_pod_of_128_mib_survives_hostile_bodies_and_connections() {

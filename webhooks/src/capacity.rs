@@ -13,7 +13,8 @@
 //!
 //! One source address holds at most three quarters of each of the first two parts. It takes at most three quarters of
 //! what others leave of the part `small`, so a few source addresses cannot fill it. In the part `large`, it leaves room
-//! for the largest body of another source address, as far as the part has room for two such bodies. Large bodies wait
+//! for the largest body of another source address, as far as the part has room for two such bodies, unless a single request
+//! needs more for its answer. Large bodies wait
 //! for `decoding`, and long work waits for a CPU. Only one request of a source address waits for each of them at a time,
 //! so that the requests of other source addresses are next.
 
@@ -25,14 +26,14 @@ mod tests;
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::block_in_place;
 use tokio::time::{Instant, timeout};
 
+use crate::http_error::HttpError;
 use crate::limits::Limits;
 use crate::metrics::InFlightGuard;
 use crate::overload::Overloaded;
@@ -66,6 +67,8 @@ pub(crate) struct Capacity {
     slots: Pool,
     small: Pool,
     large: Pool,
+    /// Bytes of the part `large` that one source address may hold, unless a single request needs more.
+    large_max: usize,
     decoding: Arc<Semaphore>,
     decoding_max: usize,
     sources: Sources,
@@ -95,8 +98,7 @@ impl Capacity {
     /// Returns the capacities of the two protocols of a server that has `protocols` protocols. Half of the CPUs stay
     /// free for small bodies.
     pub(crate) fn of_protocols(limits: &Limits, protocols: usize) -> [Arc<Self>; 2] {
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        let workers = Arc::new(Semaphore::new((cpus / 2).max(1)));
+        let workers = Arc::new(Semaphore::new(long_work_max()));
         [(); 2].map(|()| Arc::new(Self::new(limits, protocols, Arc::clone(&workers))))
     }
 
@@ -115,7 +117,8 @@ impl Capacity {
             slots: Pool::new(limits.requests),
             small: Pool::new(part),
             large: Pool::new(part),
-            sources: Sources::new(part, large_max),
+            large_max,
+            sources: Sources::new(part),
             requesters: Arc::new(Requesters::new(decoding_max / 4)),
             decoding: Arc::new(Semaphore::new(decoding_max)),
             decoding_max,
@@ -150,6 +153,12 @@ impl Capacity {
         permit.hold(0)?;
         Ok(permit)
     }
+}
+
+/// Returns the maximum number of requests whose long work runs at the same time: half of the CPUs, but at least one.
+pub fn long_work_max() -> usize {
+    let cpus = available_parallelism().map_or(1, usize::from);
+    (cpus / 2).max(1)
 }
 
 /// Reports whether the work on a body may take more than 1 ms of CPU. Long work runs on other threads than those that
@@ -252,8 +261,7 @@ impl RequestPermit {
         Ok(())
     }
 
-    /// Runs `work`. Long work (see [`is_long_work`]) waits for its turn, and then runs on another thread than those
-    /// that serve connections.
+    /// Runs `work`. Long work (see [`is_long_work`]) waits for its turn.
     pub(crate) async fn run<T>(
         &mut self,
         is_long: bool,
@@ -266,11 +274,7 @@ impl RequestPermit {
         let place = self.source.as_ref().map(|(_, source)| &source.worker);
         let place = place.map(Arc::clone);
         let _worker = self.wait(place, workers, 1).await?;
-        Ok(match Handle::current().runtime_flavor() {
-            // Only tests have a runtime with one thread.
-            RuntimeFlavor::CurrentThread => work(),
-            _ => block_in_place(work),
-        })
+        Ok(work())
     }
 
     /// Waits for permits, but all waits of the request together take at most [`QUEUE_MAX`]. `place` is the place of the
@@ -297,8 +301,22 @@ impl RequestPermit {
         }
     }
 
+    /// Limits the waits of this request to the time until `deadline`. After it, nobody takes the answer.
+    pub(crate) fn end_queue(&mut self, deadline: Instant) {
+        let left = deadline.saturating_duration_since(Instant::now());
+        self.queue = self.queue.min(left);
+    }
+
     /// Returns the data of the answer. The data holds the permit until the transport drops the data.
-    pub(crate) fn answer(mut self, answer: Vec<u8>) -> Result<Bytes, Overloaded> {
+    ///
+    /// # Errors
+    ///
+    /// [`HttpError`] if no capacity is free, or if the capacity could never hold the answer.
+    pub(crate) fn answer(mut self, answer: Vec<u8>) -> Result<Bytes, HttpError> {
+        let most = self.parts().0.max();
+        if answer.capacity().saturating_add(REQUEST_OVERHEAD) > most {
+            return Err(HttpError::AnswerTooLarge(answer.len()));
+        }
         self.hold(answer.capacity())?;
         self.decoding = None;
         self.release_slot();
@@ -325,7 +343,9 @@ impl RequestPermit {
         all.take(bytes)?;
         if let Some(of_source) = of_source {
             let max = match self.is_large {
-                true => of_source.max(),
+                // The answer to a body within the limit may be larger than the body.
+                true if of_source.taken() == self.bytes => all.max(),
+                true => self.capacity.large_max,
                 false => all.free().saturating_mul(SOURCE_PER_FREE),
             };
             of_source

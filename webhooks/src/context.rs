@@ -1,11 +1,14 @@
 //! The shared state of all request handlers.
 
 use std::net::IpAddr;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::response::Response;
 use jiff::Timestamp;
+use tokio::runtime::Handle;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::warn;
 
 use crate::bounded::bounded;
@@ -24,9 +27,29 @@ pub(crate) struct HandlerContext {
     pub(crate) capacity: Arc<Capacity>,
     pub(crate) log_dedup: Arc<LogDedup>,
     pub(crate) clock: fn() -> Timestamp,
+    /// The runtime for requests with long work. `None` means the runtime of the server.
+    pub(crate) long_work: Option<Handle>,
 }
 
 impl HandlerContext {
+    /// Runs the part of a request after its body was read on the runtime for long work. If the future is dropped, this
+    /// part ends at its next await.
+    pub(crate) async fn run_long<T: Send + 'static>(
+        &self,
+        part: impl Future<Output = Result<T, HttpError>> + Send + 'static,
+    ) -> Result<T, HttpError> {
+        let Some(runtime) = &self.long_work else {
+            return part.await;
+        };
+        let task = AbortOnDropHandle::new(runtime.spawn(part));
+        task.await
+            .unwrap_or_else(|ended| match ended.try_into_panic() {
+                Ok(panic) => resume_unwind(panic),
+                // The process ends.
+                Err(_) => Err(Overloaded.into()),
+            })
+    }
+
     /// Takes the capacity for a request.
     pub(crate) fn admit(
         &self,

@@ -17,6 +17,8 @@ pub(crate) enum HttpError {
     Overloaded(#[from] Overloaded),
     #[error("the body is larger than {0} bytes")]
     TooLarge(usize),
+    #[error("the answer has {0} bytes, more than --max-bytes-in-flight allows")]
+    AnswerTooLarge(usize),
     #[error("the body did not arrive within {} ms", .0.as_millis())]
     TooSlow(Duration),
     #[error("the body could not be read: {0}")]
@@ -41,7 +43,7 @@ impl HttpError {
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::Overloaded(_) => "overloaded",
-            Self::TooLarge(_) => "too_large",
+            Self::TooLarge(_) | Self::AnswerTooLarge(_) => "too_large",
             Self::TooSlow(_) => "too_slow",
             Self::Unreadable(_) => "broken",
             Self::Malformed(_) => "malformed",
@@ -51,7 +53,9 @@ impl HttpError {
     pub(crate) fn response(&self) -> Response {
         let (code, reason) = match self {
             Self::Overloaded(overloaded) => return overloaded.response(),
-            Self::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
+            Self::TooLarge(_) | Self::AnswerTooLarge(_) => {
+                (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge")
+            }
             Self::TooSlow(_) => (StatusCode::REQUEST_TIMEOUT, "Timeout"),
             Self::Unreadable(_) | Self::Malformed(_) => (StatusCode::BAD_REQUEST, "BadRequest"),
         };

@@ -10,7 +10,7 @@ use tracing::{debug, debug_span, warn};
 
 use crate::body;
 use crate::bounded::bounded;
-use crate::capacity::is_long_work;
+use crate::capacity::{RequestPermit, is_long_work};
 use crate::context::HandlerContext;
 use crate::http_error::HttpError;
 use crate::status::json_response;
@@ -25,11 +25,27 @@ pub(crate) async fn handle(State(context): State<HandlerContext>, request: Reque
 }
 
 async fn interpret(context: &HandlerContext, request: Request) -> Result<Bytes, HttpError> {
-    let metrics = &context.metrics;
-    let mut permit = context.admit(&metrics.requests, &request)?;
+    let deadline = Instant::now() + context.limits.timeout_for(request.uri());
+    let mut permit = context.admit(&context.metrics.requests, &request)?;
     let body = body::read(&context.limits, request, &mut permit).await?;
+    permit.end_queue(deadline);
+    if is_long_work(&body) {
+        let owned = context.clone();
+        let answer = async move { answer(&owned, body, permit, true).await };
+        return context.run_long(answer).await;
+    }
+    answer(context, body, permit, false).await
+}
+
+/// Answers a request whose body was read.
+async fn answer(
+    context: &HandlerContext,
+    body: Bytes,
+    mut permit: RequestPermit,
+    is_long: bool,
+) -> Result<Bytes, HttpError> {
+    let metrics = &context.metrics;
     let begin = Instant::now();
-    let is_long = is_long_work(&body);
     if is_long {
         let decoded = interpreters::peak_bytes(body.len());
         permit.hold_decoded(body.len(), decoded).await?;
@@ -37,14 +53,16 @@ async fn interpret(context: &HandlerContext, request: Request) -> Result<Bytes, 
     // Other bodies are decoded and answered without a pause, so as many of their decoded forms exist as the server has
     // threads. They are small and not counted.
     let interpret = || interpreters::interpret(&body, (context.clock)());
-    let interpretation = permit
+    let mut interpretation = permit
         .run(is_long, interpret)
         .await?
         .map_err(|error| HttpError::malformed(&error))?;
     drop(body);
-    metrics.answered(&interpretation, begin.elapsed());
     log(context, &interpretation);
-    Ok(permit.answer(interpretation.body)?)
+    let answer = std::mem::take(&mut interpretation.body);
+    let answer = permit.answer(answer)?;
+    metrics.answered(&interpretation, begin.elapsed());
+    Ok(answer)
 }
 
 /// Logs the outcome. A failed interpretation is logged as a warning, once per object and message.
@@ -63,7 +81,10 @@ fn log(context: &HandlerContext, interpretation: &Interpretation) {
         kind.map(InterpretedKind::as_str),
     );
     let first = error.as_ref().is_some_and(|error| {
-        let problem = (operation, kind, namespace, name, error.to_string());
+        // The request chooses the length of the texts.
+        let error = error.to_string();
+        let [namespace, name, error] = [namespace, name, &*error].map(bounded);
+        let problem = (operation, kind, namespace, name, error);
         context.log_dedup.is_first(problem)
     });
     // The macros cut the texts off only if the line is logged.

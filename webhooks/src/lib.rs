@@ -27,9 +27,11 @@ use axum::response::Response;
 use axum::routing::post;
 use http::StatusCode;
 use jiff::Timestamp;
+use tokio::runtime::Handle;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::error;
 
+pub use capacity::long_work_max;
 pub use limits::Limits;
 pub use log_dedup::LogDedup;
 pub use metrics::Metrics;
@@ -46,7 +48,7 @@ pub fn router(
     clock: fn() -> Timestamp,
     projects: Option<Arc<dyn ProjectLookup>>,
 ) -> Router {
-    Routes::new(metrics, limits, clock, projects).together()
+    Routes::new(metrics, limits, clock, projects, None).together()
 }
 
 /// The routes of the two protocols. The limits hold for all routes together, also if two servers serve them.
@@ -57,12 +59,13 @@ pub struct Routes {
 
 impl Routes {
     /// Makes the routes. The routes of the interpreter always exist. The routes of admission exist only if `projects`
-    /// is set.
+    /// is set. `long_work` is the runtime for the work on large bodies; `None` means the runtime of the server.
     pub fn new(
         metrics: Arc<Metrics>,
         limits: Limits,
         clock: fn() -> Timestamp,
         projects: Option<Arc<dyn ProjectLookup>>,
+        long_work: Option<Handle>,
     ) -> Self {
         // Interpreter and admission have separate capacities. Otherwise requests of tenants could use up the capacity
         // that Karmada needs.
@@ -76,6 +79,7 @@ impl Routes {
             capacity: interpreter,
             log_dedup: Arc::default(),
             clock,
+            long_work,
         };
         let interpret = post(interpret::handle).fallback(status::method_not_allowed);
         let interpreter = Router::new()

@@ -10,9 +10,10 @@ use http_body_util::{BodyExt, StreamBody};
 use jiff::Timestamp;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
+use tokio::runtime::Builder;
 use tower::ServiceExt;
 
-use crate::{Limits, Metrics, router};
+use crate::{Limits, Metrics, Routes, router};
 
 struct TestServer {
     router: axum::Router,
@@ -298,7 +299,20 @@ fn blocking_clock() -> Timestamp {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_small_request_is_answered_while_a_large_one_is_interpreted() {
     let metrics = Arc::new(Metrics::register(&mut Registry::default()));
-    let router = router(metrics, Limits::default(), blocking_clock, None);
+    let long_work = Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_time()
+        .build()
+        .unwrap();
+    let handle = long_work.handle().clone();
+    let routes = Routes::new(
+        metrics,
+        Limits::default(),
+        blocking_clock,
+        None,
+        Some(handle),
+    );
+    let router = routes.together();
     let call = |spaces: usize| {
         let body = review("InterpretReplica") + &" ".repeat(spaces);
         let request = Request::post("/interpret").body(Body::from(body)).unwrap();
@@ -314,4 +328,5 @@ async fn a_small_request_is_answered_while_a_large_one_is_interpreted() {
     RELEASED.wait();
     assert_eq!(answered, Ok(StatusCode::OK));
     assert_eq!(large.await.unwrap().unwrap().status(), StatusCode::OK);
+    long_work.shutdown_background();
 }

@@ -10,6 +10,7 @@ use http::Version;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::frames::Frames;
 use crate::activity::Activity;
 use crate::limits::Limits;
 
@@ -20,8 +21,8 @@ const LINGER_MAX: usize = 8 << 20;
 /// Size of the buffer for bytes that are discarded, in bytes. The buffer is on the stack.
 const DISCARD: usize = 4 << 10;
 
-/// A stream that fails if its client sends the header of a request too slowly, or reads an answer too slowly. At its
-/// end, it discards the rest of a body that was not read, within limits.
+/// A stream that fails if its client sends the header of a request too slowly or in several HTTP/2 frames, or reads an
+/// answer too slowly. At its end, it discards the rest of a body that was not read, within limits.
 pub(super) struct PacedStream<I> {
     stream: I,
     activity: Arc<Activity>,
@@ -35,7 +36,8 @@ pub(super) struct PacedStream<I> {
     started: usize,
     /// Deadline for a write that has to wait.
     write_deadline: Option<Pin<Box<Sleep>>>,
-    is_http1: bool,
+    /// The frames of an HTTP/2 connection. `None` for HTTP/1.1.
+    frames: Option<Frames>,
     end: StreamEnd,
 }
 
@@ -57,7 +59,6 @@ impl<I> PacedStream<I> {
         activity: Arc<Activity>,
         limits: Limits,
     ) -> Self {
-        let is_http1 = version != Version::HTTP_2;
         Self {
             stream,
             activity,
@@ -66,7 +67,7 @@ impl<I> PacedStream<I> {
             header_deadline: None,
             started: 0,
             write_deadline: None,
-            is_http1,
+            frames: (version == Version::HTTP_2).then(Frames::new),
             end: StreamEnd::Open,
         }
     }
@@ -140,12 +141,15 @@ impl<I: AsyncRead + Unpin> AsyncRead for PacedStream<I> {
             this.header_deadline = None;
         }
         if read.is_ready() {
-            let received = buffer.filled().len() > before;
-            if received && this.is_http1 {
-                this.awaits_header |= this.activity.has_no_request();
-            } else if received {
-                this.awaits_header = false;
-                this.header_deadline = None;
+            let received = buffer.filled().get(before..).unwrap_or_default();
+            match &mut this.frames {
+                _ if received.is_empty() => {}
+                None => this.awaits_header |= this.activity.has_no_request(),
+                Some(frames) => {
+                    this.awaits_header = false;
+                    this.header_deadline = None;
+                    frames.read(received).map_err(io::Error::other)?;
+                }
             }
         } else if this.awaits_header {
             let limit = this.limits.header;
@@ -190,7 +194,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> AsyncWrite for PacedStream<I> {
         if matches!(self.end, StreamEnd::Open) {
             let shutdown = Pin::new(&mut self.stream).poll_shutdown(context);
             ready!(self.bound_write(context, shutdown))?;
-            if !self.is_http1 || !self.activity.has_unread_body() {
+            if self.frames.is_some() || !self.activity.has_unread_body() {
                 return Poll::Ready(Ok(()));
             }
             self.end = StreamEnd::Lingering {

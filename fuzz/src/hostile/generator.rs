@@ -1,7 +1,10 @@
 //! Generators of hostile requests.
 
+/// Stands for blanks that fill half of the body.
+pub(super) const BLANKS: &str = "<blanks>";
+
 /// A generator of one part of a request: its name, the text before the repeated piece, the repeated piece, and the text
-/// after the repeated piece.
+/// after the repeated piece. The first text can have [`BLANKS`].
 pub(super) struct Generator {
     pub(super) name: &'static str,
     before: String,
@@ -27,7 +30,8 @@ impl Generator {
     /// Returns a body with as many repetitions as fit, but at least one. A comma at the end of the last repetition is
     /// removed.
     pub(super) fn body(&self, bytes: usize) -> Vec<u8> {
-        let room = bytes.saturating_sub(self.before.len() + self.after.len());
+        let before = self.before.replace(BLANKS, &" ".repeat(bytes / 2));
+        let room = bytes.saturating_sub(before.len() + self.after.len());
         let mut repeated = String::new();
         for number in 0.. {
             let piece = numbered(self.piece, number);
@@ -37,7 +41,7 @@ impl Generator {
             repeated.push_str(&piece);
         }
         let repeated = repeated.strip_suffix(',').unwrap_or(&repeated);
-        [&self.before, repeated, &self.after].concat().into_bytes()
+        [&before, repeated, &self.after].concat().into_bytes()
     }
 }
 

@@ -318,5 +318,11 @@ fn specs() -> Vec<Generator> {
             r#"\"Secret/@\""#,
             format!("\"}},\"namespace\":\"{namespace}\"}}}}}}}}"),
         ),
+        Generator::new(
+            "expected-data-in-a-namespace-with-escapes",
+            deployment("InterpretDependency", annotation),
+            r#"\"Secret/@\""#,
+            format!(r#""}},"namespace":"{}"}}}}}}}}"#, r"\u0001".repeat(63)),
+        ),
     ]
 }

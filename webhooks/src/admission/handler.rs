@@ -18,7 +18,7 @@ use super::validate_workload::validate_workload;
 use super::workload_change::expect_workload;
 use crate::body;
 use crate::bounded::bounded;
-use crate::capacity::{Work, is_long_work};
+use crate::capacity::{RequestPermit, Work, is_long_work};
 use crate::context::HandlerContext;
 use crate::http_error::HttpError;
 use crate::metrics::Webhook;
@@ -59,43 +59,81 @@ async fn answer(
     webhook: Webhook,
     request: Request,
 ) -> Result<Bytes, HttpError> {
-    let AdmissionContext { server, projects } = context;
+    let server = &context.server;
     let deadline = Instant::now() + server.limits.timeout_for(request.uri());
-    let metrics = &server.metrics.admission;
-    let mut permit = server.admit(&metrics.requests, &request)?;
+    let mut permit = server.admit(&server.metrics.admission.requests, &request)?;
     let body = body::read(&server.limits, request, &mut permit).await?;
-    let begin = Instant::now();
+    permit.end_queue(deadline);
     let is_long = is_long_work(&body);
-    // A short body is a slice of the read buffer of the connection. Without the copy, the whole buffer would stay
-    // allocated until all access reviews are answered.
-    let copy = move || (peak_bytes(&body), Box::<[u8]>::from(body.as_ref()));
-    let (peak, body) = permit.run(is_long, copy).await?;
-    // The decoded form is held until the access reviews are answered.
-    permit.hold_decoded(body.len(), peak).await?;
-    // Gives the slot back, because the request needs no CPU while access reviews are in flight. The bytes of the
-    // request still count.
-    permit.release_slot();
-    let mut work = Work {
-        permit: &mut permit,
-        body: body.len(),
+    let arrived = Arrived {
+        webhook,
+        body,
+        permit,
         is_long,
+        deadline,
     };
-    let request = work
-        .run(|| review::decode(&body))
-        .await?
-        .map_err(|error| HttpError::malformed(&error))?;
-    let outcome = match webhook {
-        Webhook::Mutate => expect_workload(&request).map(|()| Warnings::default()),
-        Webhook::Validate => validate_workload(&**projects, &request, &mut work, deadline).await?,
-    };
-    let label = match &outcome {
-        Ok(_) => "allowed",
-        Err(denial) if denial.is_requester_error() => "denied",
-        Err(_) => "error",
-    };
-    metrics.answered(webhook, label, begin.elapsed());
-    log(server, &request, outcome.as_ref().err());
-    Ok(permit.answer(review::encode(&request.uid, outcome))?)
+    if is_long {
+        let context = context.clone();
+        let answer = async move { arrived.answer(&context).await };
+        return server.run_long(answer).await;
+    }
+    arrived.answer(context).await
+}
+/// A request whose body was read.
+struct Arrived {
+    webhook: Webhook,
+    body: Bytes,
+    permit: RequestPermit,
+    /// Whether the work on the body is long (see [`is_long_work`]).
+    is_long: bool,
+    deadline: Instant,
+}
+
+impl Arrived {
+    async fn answer(self, context: &AdmissionContext) -> Result<Bytes, HttpError> {
+        let Self {
+            webhook,
+            body,
+            mut permit,
+            is_long,
+            deadline,
+        } = self;
+        let AdmissionContext { server, projects } = context;
+        let metrics = &server.metrics.admission;
+        let begin = Instant::now();
+        // A short body is a slice of the read buffer of the connection. Without the copy, the whole buffer would stay
+        // allocated until all access reviews are answered.
+        let copy = move || (peak_bytes(&body), Box::<[u8]>::from(body.as_ref()));
+        let (peak, body) = permit.run(is_long, copy).await?;
+        // The decoded form is held until the access reviews are answered.
+        permit.hold_decoded(body.len(), peak).await?;
+        // Gives the slot back, because the request needs no CPU while access reviews are in flight. The bytes of the
+        // request still count.
+        permit.release_slot();
+        let mut work = Work {
+            permit: &mut permit,
+            body: body.len(),
+            is_long,
+        };
+        let request = work
+            .run(|| review::decode(&body))
+            .await?
+            .map_err(|error| HttpError::malformed(&error))?;
+        let outcome = match webhook {
+            Webhook::Mutate => expect_workload(&request).map(|()| Warnings::default()),
+            Webhook::Validate => {
+                validate_workload(&**projects, &request, &mut work, deadline).await?
+            }
+        };
+        let label = match &outcome {
+            Ok(_) => "allowed",
+            Err(denial) if denial.is_requester_error() => "denied",
+            Err(_) => "error",
+        };
+        metrics.answered(webhook, label, begin.elapsed());
+        log(server, &request, outcome.as_ref().err());
+        permit.answer(review::encode(&request.uid, outcome))
+    }
 }
 
 /// Logs the outcome. If only the operator can fix the cause of a denial, the log line is a warning, once per message.

@@ -47,7 +47,6 @@ impl Pool {
         self.taken.fetch_sub(count, Ordering::AcqRel);
     }
 
-    #[cfg(test)]
     pub(super) fn taken(&self) -> usize {
         self.taken.load(Ordering::Acquire)
     }

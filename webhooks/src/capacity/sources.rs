@@ -23,17 +23,15 @@ pub(super) struct Source {
 /// The source addresses with requests in flight.
 #[derive(Debug)]
 pub(super) struct Sources {
-    /// The largest number of bytes of one source address in each part.
-    small_max: usize,
-    large_max: usize,
+    /// Bytes of the part `small`, and of the part `large`.
+    part: usize,
     by_address: Mutex<HashMap<IpAddr, Arc<Source>>>,
 }
 
 impl Sources {
-    pub(super) fn new(small_max: usize, large_max: usize) -> Self {
+    pub(super) fn new(part: usize) -> Self {
         Self {
-            small_max,
-            large_max,
+            part,
             by_address: Mutex::default(),
         }
     }
@@ -42,8 +40,8 @@ impl Sources {
         let mut sources = self.lock();
         let new = || {
             Arc::new(Source {
-                small: Pool::new(self.small_max),
-                large: Pool::new(self.large_max),
+                small: Pool::new(self.part),
+                large: Pool::new(self.part),
                 decoding: Arc::new(Semaphore::new(1)),
                 worker: Arc::new(Semaphore::new(1)),
             })

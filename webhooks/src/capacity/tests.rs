@@ -53,6 +53,35 @@ async fn each_part_is_held_until_the_data_of_the_answer_is_dropped() {
     assert_eq!(taken(&capacity), [0; 4]);
 }
 
+/// An answer can be several times as large as its body.
+#[tokio::test]
+async fn a_single_request_of_a_source_address_may_have_a_large_answer() {
+    let limits = Limits {
+        bytes_in_flight: 32 * MIB,
+        ..Limits::default()
+    };
+    let capacity = capacity(limits);
+    let metrics = RequestMetrics::register("p", "Requests", &mut Registry::default());
+    let of = |address| {
+        let source = IpAddr::from([10, 0, 0, address]);
+        let mut permit = capacity.admit(Some(source), metrics.in_flight()).unwrap();
+        permit.hold_body(MIB / 2).unwrap();
+        permit
+    };
+    let part = capacity.large.max();
+    assert!(capacity.large_max < part - REQUEST_OVERHEAD, "no test");
+    let largest = part - REQUEST_OVERHEAD;
+    let answer = of(1).answer(vec![0; largest]).unwrap();
+    drop(answer);
+    let error = of(1).answer(vec![0; largest + 1]).unwrap_err();
+    assert_eq!(error.reason(), "too_large");
+    let (_other, one) = (of(1), of(1));
+    assert_eq!(
+        one.answer(vec![0; largest]).unwrap_err().reason(),
+        "overloaded"
+    );
+}
+
 #[tokio::test]
 async fn large_bodies_leave_capacity_for_small_ones() {
     let capacity = capacity(Limits::default());
@@ -92,6 +121,23 @@ async fn a_large_body_waits_for_its_turn_and_then_is_refused() {
     let ((), waited) = tokio::join!(wait, third.hold_decoded(body, 12 * body));
     waited.unwrap();
     assert_eq!(begin.elapsed(), QUEUE_MAX / 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_does_not_wait_longer_than_its_caller() {
+    let capacity = capacity(Limits::default());
+    let body = capacity.body_max();
+    let large = || {
+        let mut permit = admit(&capacity).unwrap();
+        permit.hold_body(MIB).unwrap();
+        permit
+    };
+    let (mut first, mut second) = (large(), large());
+    first.hold_decoded(body, 12 * body).await.unwrap();
+    let begin = Instant::now();
+    second.end_queue(begin + QUEUE_MAX / 4);
+    assert_eq!(second.hold_decoded(body, 12 * body).await, Err(Overloaded));
+    assert_eq!(begin.elapsed(), QUEUE_MAX / 4);
 }
 
 #[tokio::test(start_paused = true)]
@@ -164,7 +210,7 @@ fn many_values_make_the_work_on_a_small_body_long() {
 #[tokio::test(start_paused = true)]
 async fn large_bodies_of_all_protocols_use_half_of_the_cpus() {
     let [interpreter, admission] = Capacity::of_protocols(&Limits::default(), 2);
-    let cpus = std::thread::available_parallelism().unwrap().get();
+    let cpus = available_parallelism().unwrap().get();
     let mut busy = Vec::new();
     while let Ok(worker) = Arc::clone(&interpreter.workers).try_acquire_owned() {
         busy.push(worker);

@@ -1,7 +1,7 @@
 //! Hostile requests about the status of a WorkloadDeployment.
 
 use super::request::deployment;
-use crate::hostile::generator::Generator;
+use crate::hostile::generator::{BLANKS, Generator};
 
 const CONDITION: &str = r#"{"lastTransitionTime":"2026-01-01T00:00:00Z","message":"","reason":"A","status":"True","type":"@"},"#;
 const GENERATION: &str = r#"{"lastTransitionTime":"2026-01-01T00:00:00Z","message":"","observedGeneration":1,"reason":"A","status":"True","type":"@"},"#;
@@ -73,6 +73,15 @@ fn statuses() -> Vec<Generator> {
             ),
             r#""@":0,"#,
             "}}]}}",
+        ),
+        Generator::new(
+            "reported-field-with-blanks",
+            deployment(
+                "AggregateStatus",
+                &format!(r#"{{"spec":{{}}}},"aggregatedStatus":[{{"status":{{"z"{BLANKS}:1}}}},"#),
+            ),
+            r#"{"status":{"a":1}},"#,
+            "]}}",
         ),
         Generator::new(
             "reported-fields-with-escapes",
