@@ -14,6 +14,10 @@ pub(super) const LISTS: usize = 32;
 /// Longest time that a list holds its slot. An API server that does not answer delays the lists of other API servers
 /// for at most this time.
 const SLOT_MAX: Duration = Duration::from_secs(2);
+/// Longest time that a list of a slow cache holds its slot. A cache that hangs uses a slot about once a minute: its
+/// request hangs for 30 s, and the wait before the retry is about as long. So 32 slots are enough for 7,000 caches that
+/// hang, and a slow cache whose API server has recovered gets its slot soon.
+const SLOW_SLOT_MAX: Duration = Duration::from_millis(250);
 /// Shortest wait before a failed list is retried early. A list is retried early if a caller needs it, or if its API
 /// server has recovered.
 const SOON: Duration = Duration::from_secs(1);
@@ -72,22 +76,22 @@ impl ListLimiter {
 
     /// Waits for a free list slot.
     pub(super) async fn permit(&self) -> ListPermit {
-        self.permit_of(&self.lists).await
+        self.permit_of(&self.lists, SLOT_MAX).await
     }
 
     /// Waits for a free list slot of a cache that had another permit before.
     pub(super) async fn permit_after(&self, former: &ListPermit) -> ListPermit {
-        let slots = match former.was_too_long {
-            true => &self.slow,
-            false => &self.lists,
+        let (slots, longest) = match former.was_too_long {
+            true => (&self.slow, SLOW_SLOT_MAX),
+            false => (&self.lists, SLOT_MAX),
         };
-        self.permit_of(slots).await
+        self.permit_of(slots, longest).await
     }
 
-    async fn permit_of(&self, slots: &Arc<Semaphore>) -> ListPermit {
+    async fn permit_of(&self, slots: &Arc<Semaphore>, longest: Duration) -> ListPermit {
         ListPermit {
             slot: Arc::clone(slots).acquire_owned().await.ok(),
-            until: Instant::now() + SLOT_MAX,
+            until: Instant::now() + longest,
             was_too_long: false,
             recovered: self.recovered.subscribe(),
         }
@@ -117,18 +121,25 @@ impl ListLimiter {
     }
 
     /// Waits before a retry. The wait is shorter if a caller requests the list, or if the API server has recovered
-    /// since the failed list got its permit. It is not shorter than the Retry-After of the API server.
+    /// since the failed list got its permit. It is not shorter than the Retry-After of the API server. A cache whose API
+    /// server has recovered is no longer slow. The request of a caller does not prove this: callers can request caches
+    /// of API servers that hang again and again.
     pub(super) async fn wait(&self, permit: &mut ListPermit, wait: RetryWait) {
         let RetryWait { least, whole: time } = wait;
         let soon = time.min(SOON.max(least));
         sleep(soon).await;
+        let mut recovered = permit.recovered.clone();
         let early = async {
             tokio::select! {
                 () = self.retry_requested.notified() => {}
-                _ = permit.recovered.changed() => {}
+                _ = recovered.changed() => {}
             }
         };
         let _ = timeout(time.saturating_sub(soon), early).await;
+        if permit.recovered.has_changed().unwrap_or_default() {
+            permit.recovered.mark_unchanged();
+            permit.was_too_long = false;
+        }
     }
 }
 
@@ -145,6 +156,12 @@ impl ListPermit {
     /// Releases the slot for another list.
     pub(super) fn end(&mut self) {
         self.slot = None;
+    }
+
+    /// Releases the slot, because the API server has answered. The cache is no longer slow.
+    pub(super) fn succeeded(&mut self) {
+        self.end();
+        self.was_too_long = false;
     }
 
     /// Runs a request. The slot is released if the request takes too long.
@@ -197,16 +214,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn caches_that_hang_again_and_again_take_no_slots_of_others() {
         let lists = ListLimiter::default();
-        let hang = |lists: ListLimiter| async move {
-            let mut permit = lists.permit().await;
-            loop {
-                let hung = timeout(HALF_A_MINUTE, permit.hold(std::future::pending::<()>()));
-                assert!(hung.await.is_err());
-                permit = lists.permit_after(&permit).await;
-            }
-        };
         for _ in 0..100 * LISTS {
-            tokio::spawn(hang(lists.for_another_server()));
+            tokio::spawn(hang_again_and_again(lists.for_another_server()));
         }
         // Each of them has hung once.
         sleep(SLOT_MAX * 100 + HALF_A_MINUTE).await;
@@ -216,6 +225,57 @@ mod tests {
         let next = lists.permit_after(&permit).await;
         assert_eq!(begin.elapsed(), Duration::ZERO);
         drop(next);
+    }
+
+    async fn hang_again_and_again(lists: ListLimiter) {
+        let mut permit = lists.permit().await;
+        loop {
+            let hung = timeout(HALF_A_MINUTE, permit.hold(std::future::pending::<()>()));
+            assert!(hung.await.is_err());
+            sleep(HALF_A_MINUTE).await;
+            permit = lists.permit_after(&permit).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_cache_gets_a_slot_soon_although_thousands_hang() {
+        let lists = ListLimiter::default();
+        for _ in 0..200 * LISTS {
+            tokio::spawn(hang_again_and_again(lists.for_another_server()));
+        }
+        // Each of them has hung at least twice.
+        sleep(SLOT_MAX * 200 + 4 * HALF_A_MINUTE).await;
+        for _ in 0..100 {
+            let mut permit = lists.permit().await;
+            permit.is_over().await;
+            let begin = Instant::now();
+            drop(lists.permit_after(&permit).await);
+            let elapsed = begin.elapsed();
+            assert!(elapsed < Duration::from_secs(5), "{elapsed:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_cache_of_a_recovered_api_server_does_not_wait_for_caches_that_hang() {
+        let lists = ListLimiter::default();
+        let mut permit = lists.permit().await;
+        permit.is_over().await;
+        let mut slow = Vec::new();
+        for _ in 0..LISTS {
+            slow.push(lists.permit_after(&permit).await);
+        }
+        // A caller waits for the list. This does not prove that the API server answers.
+        lists.retry_soon();
+        assert_eq!(waited(&lists, &mut permit, 30_000).await, SOON);
+        let next = timeout(HALF_A_MINUTE, lists.permit_after(&permit));
+        assert!(next.await.is_err());
+        let other = lists.for_another_cache();
+        other.note_recovered(&mut other.permit().await);
+        assert_eq!(waited(&lists, &mut permit, 30_000).await, SOON);
+        let begin = Instant::now();
+        let next = timeout(HALF_A_MINUTE, lists.permit_after(&permit));
+        assert!(next.await.is_ok());
+        assert_eq!(begin.elapsed(), Duration::ZERO);
     }
 
     #[tokio::test(start_paused = true)]

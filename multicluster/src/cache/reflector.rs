@@ -142,7 +142,7 @@ where
     }
 
     fn succeeded(&mut self, follower: &mut Follower<K>) {
-        follower.permit.end();
+        follower.permit.succeeded();
         if follower.retry.succeeded() {
             follower.lists.note_recovered(&mut follower.permit);
         }

@@ -2,6 +2,7 @@
 
 mod following;
 mod histories;
+mod slots;
 
 use std::mem;
 use std::sync::{Arc, Mutex};
