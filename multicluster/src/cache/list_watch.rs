@@ -21,6 +21,8 @@ const PAGE: u32 = 500;
 /// 295 s.
 const LONGEST_WATCH: u32 = 290;
 const SPREAD: u32 = 120;
+/// Longest wait before a watch that ended early is resumed: 250 ms, which delays events less than a user notices.
+const DELAY_MAX: Duration = Duration::from_millis(250);
 /// A watch that ends this long before its duration counts as broken. API servers are exact to the second.
 const EARLY: Duration = Duration::from_secs(10);
 // A restored API server sends no events for a watch from a resource version that it has not reached yet. Such a watch
@@ -72,6 +74,12 @@ where
     /// Returns whether a watch that ended normally after this time ended too early.
     pub(super) fn is_early(&self, after: Duration) -> bool {
         after + EARLY < Duration::from_secs(u64::from(self.seconds))
+    }
+
+    /// Returns the wait before a watch that ended early is resumed. Like the duration of the watch, it depends on the
+    /// plane and the kind. Thousands of watches that end together are therefore not resumed together.
+    pub(super) fn delay(&self) -> Duration {
+        DELAY_MAX * (LONGEST_WATCH - self.seconds) / SPREAD
     }
 
     /// Asks the API server for its current resource version and for the object that changed last, and compares both

@@ -137,7 +137,7 @@ where
             self.failed(SyncState::failed::<K>(&error));
             let wait = follower.retry.after(&error);
             follower.lists.wait(&mut follower.permit, wait).await;
-            follower.permit = follower.lists.permit_after(&follower.permit).await;
+            follower.take_slot().await;
         }
     }
 

@@ -17,6 +17,13 @@ use crate::cache::list_watch::WatchEvents;
 const SHORTEST: Duration = Duration::from_secs(1);
 
 impl<K> Follower<K> {
+    /// Waits for a free slot. If the cache holds a slot, for example for a check, releases it first: otherwise caches
+    /// that hold slots would wait for each other.
+    pub(super) async fn take_slot(&mut self) {
+        self.permit.end();
+        self.permit = self.lists.permit_after(&self.permit).await;
+    }
+
     /// Tells the other caches of the API server that it was restored, unless they know it.
     pub(super) fn restored(&mut self) -> End {
         self.lists.note_restored(&mut self.restored);
@@ -67,7 +74,14 @@ where
                     if follower.source.is_early(elapsed) {
                         follower.position.doubt();
                     }
-                    sleep(SHORTEST.saturating_sub(elapsed)).await;
+                    let shortest = SHORTEST.saturating_sub(elapsed);
+                    if !follower.position.is_doubtful() {
+                        sleep(shortest).await;
+                        continue;
+                    }
+                    // An API server that shuts down ends all its watches at once.
+                    sleep(shortest.max(follower.source.delay())).await;
+                    follower.take_slot().await;
                 }
                 End::Lost(reason) => {
                     if !follower.retry.lost() {
@@ -75,9 +89,7 @@ where
                     }
                     info!(plane = %self.plane, kind = %K::kind(&()), reason, "all objects are listed again");
                     follower.position.lose();
-                    // A check may hold a slot. Waiting for another slot would block all caches that do the same.
-                    follower.permit.end();
-                    follower.permit = follower.lists.permit_after(&follower.permit).await;
+                    follower.take_slot().await;
                 }
                 End::Failed(error) => {
                     // The API server cannot send the next event of this version.

@@ -11,7 +11,7 @@ use super::*;
 use crate::cache::list_limiter::LISTS;
 
 /// Time limit of a wait. The clock is paused, so waiting costs nothing.
-const WITHIN: Duration = Duration::from_mins(5);
+pub(super) const WITHIN: Duration = Duration::from_mins(5);
 
 pub(super) struct Following {
     pub(super) server: ApiServer,

@@ -4,9 +4,9 @@ use std::future::pending;
 use std::time::Duration;
 
 use apiserver::{ApiServer, Fault, Verb};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
-use super::following::{config_map, follow_at};
+use super::following::{WITHIN, config_map, follow_at};
 use super::*;
 use crate::cache::list_limiter::{LISTS, ListPermit};
 
@@ -35,4 +35,51 @@ async fn a_cache_whose_list_took_long_once_does_not_wait_for_caches_that_hang() 
     following.until(|it| it.state().contains("reset")).await;
     following.server.put(config_map("b"));
     following.until(|it| it.state() == "a@2 b@3").await;
+}
+
+/// Follows an API server with a cache for each of these many projects, until each cache has a watch.
+async fn follow_projects(projects: usize) -> ApiServer {
+    let (server, lists) = (ApiServer::new(), ListLimiter::default());
+    server.put(config_map("a"));
+    for project in 0..projects {
+        let plane = format!("project/{project}");
+        let reflector = Reflector::<ConfigMap>::new(&plane, &Metrics::default());
+        tokio::spawn(reflector.run(server.client(), lists.for_another_server()));
+    }
+    let connected = async {
+        while server.watches() < projects {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(WITHIN, connected).await.unwrap();
+    // A watch that ends sooner is resumed later.
+    sleep(Duration::from_secs(10)).await;
+    server
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_that_end_together_are_resumed_some_at_a_time() {
+    let second = Duration::from_secs(1);
+    let server = follow_projects(100).await;
+    let before = server.count_requests(Verb::Watch);
+    server.fail(Fault::delay(second).on(&[Verb::Watch]));
+    server.end_watches();
+    sleep(second * 3 / 4).await;
+    for resumed in [32, 64, 96, 100] {
+        assert_eq!(server.count_requests(Verb::Watch) - before, resumed);
+        sleep(second).await;
+    }
+    assert_eq!(server.watches(), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_few_watches_that_end_are_resumed_soon_and_not_in_the_same_moment() {
+    let server = follow_projects(20).await;
+    let before = server.count_requests(Verb::Watch);
+    let resumed = || server.count_requests(Verb::Watch) - before;
+    server.end_watches();
+    sleep(Duration::from_millis(125)).await;
+    assert!((1..20).contains(&resumed()), "{}", resumed());
+    sleep(Duration::from_millis(130)).await;
+    assert_eq!((resumed(), server.watches()), (20, 20));
 }
