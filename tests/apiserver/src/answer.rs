@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::{StreamExt, future, stream};
+use futures::{FutureExt, StreamExt, future, stream};
 use http::{Method, Response, StatusCode, header};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, StreamBody};
+use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
 use serde_json::json;
 use tokio::time::sleep;
 use tower::BoxError;
@@ -93,6 +93,7 @@ impl ApiServer {
                     self.answer_now(&request);
                     return Err(Disconnected);
                 }
+                Effect::DelayBody(time) => return Ok(delayed(self.answer_now(&request), time)),
                 Effect::CutBody => return Ok(cut(self.answer_now(&request)).await),
             }
         }
@@ -117,6 +118,17 @@ fn fixed(code: StatusCode, body: String, retry_after: Option<Duration>) -> Respo
         headers.insert(header::RETRY_AFTER, time.as_secs().into());
     }
     response
+}
+
+/// Sends the body after this time.
+fn delayed(answer: Answer, time: Duration) -> Answer {
+    let (parts, body) = answer.response.into_parts();
+    let frames = sleep(time).map(|()| BodyStream::new(body));
+    let body = StreamBody::new(frames.flatten_stream());
+    Answer {
+        response: Response::from_parts(parts, BodyExt::boxed_unsync(body)),
+        ..answer
+    }
 }
 
 /// Breaks the connection after the first half of the body. The connection of a watch breaks immediately.

@@ -31,6 +31,7 @@ pub struct Fault {
 pub(crate) enum Effect {
     Hang,
     Delay(Duration),
+    DelayBody(Duration),
     Answer {
         code: StatusCode,
         body: String,
@@ -63,6 +64,11 @@ impl Fault {
     /// Answers the requests after this time.
     pub fn delay(time: Duration) -> Self {
         Self::new(Effect::Delay(time))
+    }
+
+    /// Begins the responses at once, and sends their bodies after this time. A watch then sends its first events late.
+    pub fn delay_body(time: Duration) -> Self {
+        Self::new(Effect::DelayBody(time))
     }
 
     /// Rejects the requests with a `Status`. The `Status` has this code, the usual reason for the code, and the message

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::StreamExt;
-use kube::core::WatchEvent;
+use kube::core::{Status, WatchEvent};
 use kube::runtime::watcher;
 use tokio::time::{Instant, sleep_until};
 
@@ -13,7 +13,8 @@ use crate::cache::entry::{ObjectVersion, key};
 use crate::cache::list_watch::WatchEvents;
 use crate::cache::position::Verdict;
 
-/// Longest wait for the event of a change that a check has found. API servers send such an event at once.
+/// Longest wait for the event of a change that a check has found. API servers send such an event at once, unless they
+/// are overloaded.
 const REPORTED: Duration = Duration::from_secs(5);
 
 impl<K> Reflector<K>
@@ -87,7 +88,10 @@ where
     ///
     /// # Errors
     ///
-    /// The reason why the watch ended. A watch that does not report the change belongs to another history.
+    /// The reason why the watch ended. A watch that does not report the change in time has failed. This is no proof of
+    /// a restore, because the API server had the known objects: the API server is slow, or the watch and the check were
+    /// answered by servers of different histories. If the watch has reported nothing else either, the kind is listed
+    /// after the backoff. Otherwise the watch continues.
     async fn until_reported(
         &mut self,
         follower: &mut Follower<K>,
@@ -99,7 +103,7 @@ where
         loop {
             let event = tokio::select! {
                 event = events.next() => event,
-                () = sleep_until(until) => return Err(follower.restored()),
+                () = sleep_until(until) => return Err(End::Failed(late())),
             };
             let is_expected = match &event {
                 Some(Ok(
@@ -115,4 +119,11 @@ where
             }
         }
     }
+}
+
+/// Returns the error of a watch that does not report a change in time.
+fn late() -> watcher::Error {
+    let message = "the watch has not reported a change in time";
+    let status = Status::failure(message, "Timeout").with_code(504);
+    watcher::Error::WatchError(status.boxed())
 }

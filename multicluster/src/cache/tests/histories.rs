@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use apiserver::{ApiServer, Fault, KindId};
+use apiserver::{ApiServer, Fault, KindId, Verb};
 use tokio::time::sleep;
 
 use super::following::{Following, config_map, follow_at, following, lists_and_checks};
@@ -170,6 +170,26 @@ async fn a_state_of_several_pages_is_compared_completely() {
     until_current(&following).await;
     // One list has two pages.
     assert_eq!(lists_and_checks(&following.server).0, 2);
+}
+
+/// The API server had the known objects, so it was not restored.
+#[tokio::test(start_paused = true)]
+async fn a_change_that_a_slow_watch_reports_late_costs_one_list_of_one_kind() {
+    let first = following().await;
+    let other = follow_at(first.server.clone(), first.lists.for_another_cache());
+    first.until(|it| it.server.watches() == 2).await;
+    first.server.clear_log();
+    let late = Fault::delay_body(Duration::from_secs(20)).on(&[Verb::Watch]);
+    first.server.fail(late.times(1));
+    first.server.interrupt();
+    first.until(|it| it.server.watches() == 0).await;
+    make(&first.server, &["a"]);
+    for following in [&first, &other] {
+        following.until(|it| it.state() == "a@3").await;
+    }
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!([first.state(), other.state()], ["a@3", "a@3"]);
+    assert_eq!(lists_and_checks(&first.server).0, 1);
 }
 
 /// Without the state, the cache cannot find out whether the API server was restored.
