@@ -12,6 +12,7 @@ use tracing::info;
 
 use super::{CacheEntry, Debug, DeserializeOwned, Follower, Reflector, Resource, Tolerant};
 use crate::cache::list_watch::WatchEvents;
+use crate::cache::sync_state::SyncState;
 
 /// Shortest time between the starts of two watches, if the API server ends them normally.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -89,6 +90,11 @@ where
                     }
                     info!(plane = %self.plane, kind = %K::kind(&()), reason, "all objects are listed again");
                     follower.position.lose();
+                    // The wait for the slot and the list can be long, and the objects may be of a lost history.
+                    let problem = reason.to_owned();
+                    self.cache
+                        .inner
+                        .set_sync_state(SyncState::Failing { problem });
                     follower.take_slot().await;
                 }
                 End::Failed(error) => {

@@ -15,7 +15,7 @@ pub(super) const WITHIN: Duration = Duration::from_mins(5);
 
 pub(super) struct Following {
     pub(super) server: ApiServer,
-    cache: Cache<ConfigMap>,
+    pub(super) cache: Cache<ConfigMap>,
     pub(super) lists: ListLimiter,
 }
 
@@ -66,7 +66,7 @@ impl Following {
         }
     }
 
-    fn known(&self) -> String {
+    pub(super) fn known(&self) -> String {
         let objects = self.cache.readable("ns").into_iter();
         let objects: Vec<_> = objects.map(|object| describe(&object.metadata)).collect();
         objects.join(" ")

@@ -6,9 +6,18 @@ use std::time::Duration;
 use apiserver::{ApiServer, Fault, Verb};
 use tokio::time::{sleep, timeout};
 
-use super::following::{WITHIN, config_map, follow_at};
+use super::following::{WITHIN, config_map, follow_at, following};
 use super::*;
 use crate::cache::list_limiter::{LISTS, ListPermit};
+
+/// Takes all slots of caches that are not slow.
+async fn take_slots(lists: &ListLimiter) -> Vec<ListPermit> {
+    let mut taken = Vec::new();
+    for _ in 0..LISTS {
+        taken.push(lists.permit().await);
+    }
+    taken
+}
 
 /// Takes all slots of slow caches.
 async fn take_slow_slots(lists: &ListLimiter) -> Vec<ListPermit> {
@@ -82,4 +91,21 @@ async fn a_few_watches_that_end_are_resumed_soon_and_not_in_the_same_moment() {
     assert!((1..20).contains(&resumed()), "{}", resumed());
     sleep(Duration::from_millis(130)).await;
     assert_eq!((resumed(), server.watches()), (20, 20));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_of_a_lost_history_is_not_current_until_it_is_listed() {
+    let following = following().await;
+    let taken = take_slots(&following.lists).await;
+    let mut restored = following.lists.restored();
+    following.lists.note_restored(&mut restored);
+    following.until(|it| it.state().contains("restored")).await;
+    sleep(Duration::from_mins(1)).await;
+    assert!(following.state().starts_with("Failing"));
+    // The objects of the former history stay until the list is complete.
+    assert_eq!(following.known(), "a@2");
+    let stale_for = following.cache.stale_for().unwrap();
+    assert!(stale_for >= Duration::from_mins(1), "{stale_for:?}");
+    drop(taken);
+    following.until(|it| it.state() == "a@2").await;
 }
