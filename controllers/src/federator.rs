@@ -385,7 +385,7 @@ impl Federator {
         deployment: &WorkloadDeployment,
     ) -> Result<(), ReconcileError> {
         let (namespace, name) = (hub_namespace.as_str(), deployment.name_any());
-        let copy = read_from_hub::<WorkloadDeployment>(&self.hub, hub, namespace, &name);
+        let copy = read_from_hub::<WorkloadDeployment>(&self.hub.client, hub, namespace, &name);
         if copy.await?.is_some() {
             return Err(ReconcileError::NotYet {
                 object: describe(deployment),

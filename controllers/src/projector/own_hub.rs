@@ -61,7 +61,7 @@ impl Projector {
         if let Some(missing) = missing {
             return Err(not_yet(missing));
         }
-        match read_from_hub::<Instance>(&self.hub, hub, namespace, name).await? {
+        match read_from_hub::<Instance>(&self.hub.client, hub, namespace, name).await? {
             None => Ok(()),
             Some(_) => Err(not_yet("the watch to report it".to_owned())),
         }

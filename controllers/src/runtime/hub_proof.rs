@@ -85,36 +85,104 @@ async fn require_recorded_hub(hub: &Client, object: &Namespace) -> Result<(), Re
     require_no_contradiction(problem, || describe(object))
 }
 
-/// Reads an object from the hub's API server. Returns `None` only if the answer proves that the object is absent, and
-/// the hub that answers is the hub `identity`. The hub is identified again for each proof, because the address of the
-/// hub can lead to another hub.
+/// Reads an object from the hub's API server. Returns `None` only if the answers prove that the object is absent, and
+/// the hub that answers is the hub `identity`.
+///
+/// The hub is identified again for each proof, because the address of the hub can lead to another hub. It is identified
+/// twice: if two hubs at one address answer in turn, one answer is that of the other hub. The object is read before and
+/// after that: if the address has moved from one hub to another, one of the two answers is that of the hub `identity`.
 ///
 /// # Errors
 ///
 /// [`ReconcileError::Contradiction`] if another hub answers, and the errors of [`Collection::read`] and
 /// [`Collection::find`].
 pub(crate) async fn read_from_hub<K: Object<Scope = NamespaceResourceScope>>(
-    hub: &HubCaches,
+    hub: &Client,
     identity: &HubIdentity,
     namespace: &str,
     name: &str,
 ) -> Result<Option<K>, ReconcileError> {
-    let objects = Collection::<K>::new(&hub.client, namespace, None);
+    let objects = Collection::<K>::new(hub, namespace, None);
     if let Some(object) = objects.read(name).await? {
         return Ok(Some(object));
     }
-    let namespaces = Collection::<Namespace>::of_plane(&hub.client, None);
-    let default = namespaces.find(DEFAULT_NAMESPACE).await?;
-    let answered = HubIdentity::of(default.as_ref());
-    if answered.uid().is_some() && answered.uid() == identity.uid() {
-        return Ok(None);
+    let namespaces = Collection::<Namespace>::of_plane(hub, None);
+    for _ in 0..2 {
+        let default = namespaces.find(DEFAULT_NAMESPACE).await?;
+        let answered = HubIdentity::of(default.as_ref());
+        let problem = other_hub(&answered, identity);
+        require_no_contradiction(problem, || format!("{} {namespace}/{name}", K::kind(&())))?;
     }
-    Err(ReconcileError::Contradiction {
-        object: format!("{} {namespace}/{name}", K::kind(&())),
-        problem: format!(
+    objects.read(name).await
+}
+
+/// Returns the problem of a "not found", if the hub `answered` is not the hub `identity`.
+fn other_hub(answered: &HubIdentity, identity: &HubIdentity) -> Option<String> {
+    let is_same = answered.uid().is_some() && answered.uid() == identity.uid();
+    (!is_same).then(|| {
+        format!(
             "hub {} answers that it is absent, and the hub in use is {}",
             answered.uid().unwrap_or("without a UID"),
             identity.uid().unwrap_or("without a UID"),
-        ),
+        )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::slice;
+
+    use api::WorkloadDeployment;
+    use apiserver::{ApiServer, objects};
+
+    use super::*;
+    use crate::fixtures::servers::{HUB_NAMESPACE, HUB_UID, copy};
+
+    const NAME: &str = "web-dfw";
+
+    fn hub(uid: &str) -> ApiServer {
+        let hub = ApiServer::new();
+        hub.put(objects::namespace(DEFAULT_NAMESPACE, uid));
+        hub
+    }
+
+    /// Reads the copy from these hubs, which answer in turn.
+    async fn read(hubs: &[ApiServer]) -> Result<Option<WorkloadDeployment>, ReconcileError> {
+        let own = objects::namespace(DEFAULT_NAMESPACE, HUB_UID);
+        let own: Namespace = serde_json::from_value(own).unwrap();
+        let client = ApiServer::client_in_turn(hubs);
+        read_from_hub(
+            &client,
+            &HubIdentity::of(Some(own.meta())),
+            HUB_NAMESPACE,
+            NAME,
+        )
+        .await
+    }
+
+    #[tokio::test]
+    async fn another_hub_at_the_same_address_does_not_prove_that_an_object_is_absent() {
+        let (own, another) = (hub(HUB_UID), hub("another"));
+        assert!(matches!(read(slice::from_ref(&own)).await, Ok(None)));
+        own.put(copy(NAME));
+        assert!(matches!(read(slice::from_ref(&own)).await, Ok(Some(_))));
+        let turns = [
+            // The hubs answer in turn.
+            [true, false, true, false],
+            [false, true, false, true],
+            // The address moves to the other hub, or back.
+            [false, true, true, true],
+            [false, false, true, true],
+            [false, false, false, true],
+            [false, false, false, false],
+        ];
+        for turns in turns {
+            let hubs = turns.map(|is_own| match is_own {
+                true => own.clone(),
+                false => another.clone(),
+            });
+            let result = read(&hubs).await;
+            assert!(!matches!(result, Ok(None)), "{turns:?}");
+        }
+    }
 }

@@ -85,6 +85,9 @@ impl Root {
     /// Asks the root for the project, and returns whether the project is absent. Returns `false` if the UID of the root
     /// is not `uid`, because another root cannot prove the absence.
     ///
+    /// The project is requested twice: if two roots at one address answer in turn, one answer is that of the root `uid`.
+    /// The UID is read before and after that: if the address moves from one root to another, one UID is different.
+    ///
     /// # Errors
     ///
     /// [`RootError`] if the root does not answer, or recently failed to answer.
@@ -95,7 +98,10 @@ impl Root {
     ) -> Result<bool, RootError> {
         self.ask(async {
             // The UID is read again each time, because the kubeconfig can change.
-            Ok(self.read_uid().await? == uid && self.has_no(name).await?)
+            Ok(self.read_uid().await? == uid
+                && self.has_no(name).await?
+                && self.has_no(name).await?
+                && self.read_uid().await? == uid)
         })
         .await
     }
@@ -149,5 +155,50 @@ impl Root {
 impl fmt::Debug for Root {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Root").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::slice;
+
+    use apiserver::{ApiServer, objects};
+
+    use super::*;
+
+    fn root(uid: &str) -> ApiServer {
+        let root = ApiServer::new();
+        root.put(objects::namespace(DEFAULT_NAMESPACE, uid));
+        root
+    }
+
+    #[tokio::test]
+    async fn another_root_at_the_same_address_does_not_prove_that_a_project_is_absent() {
+        let name = ProjectName::new("a").unwrap();
+        let (own, another) = (root("own"), root("another"));
+        let is_absent = async |roots: &[ApiServer]| {
+            let root = Root::new(&ApiServer::client_in_turn(roots));
+            root.confirm_absent(&name, "own").await.unwrap()
+        };
+        assert!(is_absent(slice::from_ref(&own)).await);
+        own.put(objects::project("a", "1", "True"));
+        let turns = [
+            // The roots answer in turn.
+            [true, false, true, false],
+            [false, true, false, true],
+            // The address moves to the other root, or back.
+            [true, true, true, true],
+            [true, true, true, false],
+            [true, true, false, false],
+            [true, false, false, false],
+            [false, false, false, true],
+        ];
+        for turns in turns {
+            let roots = turns.map(|is_own| match is_own {
+                true => own.clone(),
+                false => another.clone(),
+            });
+            assert!(!is_absent(&roots).await, "{turns:?}");
+        }
     }
 }

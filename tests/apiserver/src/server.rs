@@ -109,6 +109,18 @@ impl ApiServer {
         Client::new(service, "default")
     }
 
+    /// Returns a client of several API servers behind one address. They answer its requests in turn.
+    pub fn client_in_turn(servers: &[Self]) -> Client {
+        let clients: Vec<_> = servers.iter().map(Self::client).collect();
+        let turns = AtomicUsize::new(0);
+        let service = service_fn(move |request: http::Request<Body>| {
+            let turn = turns.fetch_add(1, Ordering::Relaxed) % clients.len();
+            let client = clients[turn].clone();
+            async move { client.send(request).await.map_err(BoxError::from) }
+        });
+        Client::new(service, "default")
+    }
+
     /// Answers a request. `prefix` is the part of the path that leads to this API server.
     ///
     /// # Errors
