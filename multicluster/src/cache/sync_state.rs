@@ -21,11 +21,10 @@ pub enum SyncState {
     Listing,
     /// Everything has been listed, and the watch works.
     Current,
-    /// The list or the watch has failed, or the API server was restored from a snapshot, and no list or watch has
-    /// succeeded since. The objects may be out of date.
+    /// The list or the watch has failed, or the API server was restored from a snapshot, or there has been no watch for
+    /// long, and no list or watch has succeeded since. The objects may be out of date.
     Failing {
-        /// The message of the API server, or the reason why the request failed or the history was lost. It may be shown
-        /// to users.
+        /// The message of the API server, or another reason. It may be shown to users.
         problem: String,
     },
     /// The API server forbids to list or watch the kind. The cache keeps its objects.

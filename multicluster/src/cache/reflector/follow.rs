@@ -1,12 +1,13 @@
 //! Follows an API server: lists, watches, and resumes watches.
 
 use std::io::Error;
+use std::pin::pin;
 use std::time::Duration;
 
 use futures::StreamExt;
 use kube::core::{Status, WatchEvent};
 use kube::runtime::watcher::{self, Event};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tower_http::timeout::TimeoutError;
 use tracing::info;
 
@@ -16,6 +17,9 @@ use crate::cache::sync_state::SyncState;
 
 /// Shortest time between the starts of two watches, if the API server ends them normally.
 const SHORTEST: Duration = Duration::from_secs(1);
+/// Longest time for which a cache counts as current while its watch waits for a slot: 30 s, as long as a request may
+/// hang before the cache fails.
+const UNWATCHED: Duration = Duration::from_secs(30);
 
 impl<K> Follower<K> {
     /// Waits for a free slot. If the cache holds a slot, for example for a check, releases it first: otherwise caches
@@ -71,18 +75,7 @@ where
             };
             match end {
                 End::Normal => {
-                    let elapsed = begin.elapsed();
-                    if follower.source.is_early(elapsed) {
-                        follower.position.doubt();
-                    }
-                    let shortest = SHORTEST.saturating_sub(elapsed);
-                    if !follower.position.is_doubtful() {
-                        sleep(shortest).await;
-                        continue;
-                    }
-                    // An API server that shuts down ends all its watches at once.
-                    sleep(shortest.max(follower.source.delay())).await;
-                    follower.take_slot().await;
+                    self.until_turn(follower, begin.elapsed()).await;
                 }
                 End::Lost(reason) => {
                     if !follower.retry.lost() {
@@ -91,10 +84,7 @@ where
                     info!(plane = %self.plane, kind = %K::kind(&()), reason, "all objects are listed again");
                     follower.position.lose();
                     // The wait for the slot and the list can be long, and the objects may be of a lost history.
-                    let problem = reason.to_owned();
-                    self.cache
-                        .inner
-                        .set_sync_state(SyncState::Failing { problem });
+                    self.not_current(reason);
                     follower.take_slot().await;
                 }
                 End::Failed(error) => {
@@ -108,6 +98,30 @@ where
                 }
             }
         }
+    }
+
+    /// Waits until a watch that the API server has ended after this time may be resumed.
+    async fn until_turn(&self, follower: &mut Follower<K>, after: Duration) {
+        if follower.source.is_early(after) {
+            follower.position.doubt();
+        }
+        let shortest = SHORTEST.saturating_sub(after);
+        if !follower.position.is_doubtful() {
+            return sleep(shortest).await;
+        }
+        // An API server that shuts down ends all its watches at once.
+        sleep(shortest.max(follower.source.delay())).await;
+        let mut slot = pin!(follower.take_slot());
+        if timeout(UNWATCHED, slot.as_mut()).await.is_err() {
+            self.not_current("the watch has ended, and waits for its turn to be resumed");
+            slot.await;
+        }
+    }
+
+    fn not_current(&self, reason: &str) {
+        let problem = reason.to_owned();
+        let failing = SyncState::Failing { problem };
+        self.cache.inner.set_sync_state(failing);
     }
 
     /// Lists everything.

@@ -109,3 +109,22 @@ async fn a_cache_of_a_lost_history_is_not_current_until_it_is_listed() {
     drop(taken);
     following.until(|it| it.state() == "a@2").await;
 }
+
+/// Without a watch, the objects become out of date.
+#[tokio::test(start_paused = true)]
+async fn a_cache_that_waits_long_for_a_slot_of_its_watch_is_not_current() {
+    let following = following().await;
+    let taken = take_slots(&following.lists).await;
+    following.server.end_watches();
+    sleep(Duration::from_secs(20)).await;
+    assert_eq!(
+        (following.state().as_str(), following.server.watches()),
+        ("a@2", 0)
+    );
+    following.server.put(config_map("b"));
+    following
+        .until(|it| it.state().starts_with("Failing"))
+        .await;
+    drop(taken);
+    following.until(|it| it.state() == "a@2 b@3").await;
+}
