@@ -1,7 +1,11 @@
 //! Tests of the write-back controller, with in-memory API servers.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use api::{annotations, labels};
 use apiserver::{ApiServer, Fault, KindId, Verb, objects};
+use tokio::time::sleep;
 
 use super::*;
 use crate::fixtures::instance;
@@ -170,20 +174,76 @@ async fn another_hub_does_not_prove_that_a_copy_is_gone() {
     assert!(in_cell(&planes).is_none());
 }
 
+/// A copy of the Go manager does not name its cell. Nothing else would delete it after its Instance.
 #[tokio::test(start_paused = true)]
-async fn deletion_deletes_only_the_copy_of_this_cell() {
-    for (cell, is_deleted) in [("dfw1", true), ("ord1", false), ("", false)] {
+async fn deletion_deletes_the_copy_unless_another_cell_wrote_it() {
+    for (cell, is_deleted) in [
+        (Some("dfw1"), true),
+        (Some("ord1"), false),
+        (Some(""), true),
+        (None, true),
+    ] {
         let (planes, writeback) = start_terminating().await;
         planes.hub.modify::<Instance>(HUB_NAMESPACE, NAME, |copy| {
-            copy["metadata"]["labels"][labels::SOURCE_CLUSTER] = json!(cell);
+            let label = cell.map(|cell| (labels::SOURCE_CLUSTER, cell));
+            copy["metadata"]["labels"] = json!(label.into_iter().collect::<BTreeMap<_, _>>());
         });
         reconcile(&writeback, object_key(NAME))
             .await
             .unwrap()
             .unwrap();
-        assert_eq!(on_hub(&planes).is_none(), is_deleted, "{cell}");
+        assert_eq!(on_hub(&planes).is_none(), is_deleted, "{cell:?}");
         assert!(in_cell(&planes).is_none());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletion_deletes_a_copy_with_a_derived_name() {
+    for own in [json!({}), json!({labels::SOURCE_CLUSTER: "dfw1"})] {
+        let (planes, writeback) = start_terminating().await;
+        let derived = names::copy_name(NAME, "dfw1");
+        for (name, labels) in [
+            (NAME, json!({labels::SOURCE_CLUSTER: "dfw2"})),
+            (&derived, own),
+        ] {
+            let mut copy = json!(instance(HUB_NAMESPACE, name));
+            copy["metadata"]["labels"] = labels;
+            planes.hub.put(copy);
+        }
+        reconcile(&writeback, object_key(NAME))
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(copies(&planes), [(NAME.to_owned(), "dfw2".to_owned())]);
+        assert!(in_cell(&planes).is_none());
+    }
+}
+
+/// Another cell of the city adopts a copy of the Go manager while this cell deletes its Instance of the same name.
+#[tokio::test(start_paused = true)]
+async fn deletion_keeps_a_copy_that_another_cell_has_just_adopted() {
+    let (planes, writeback) = start_terminating().await;
+    let label = |cell: &str| {
+        planes.hub.modify::<Instance>(HUB_NAMESPACE, NAME, |copy| {
+            copy["metadata"]["labels"] = json!({labels::SOURCE_CLUSTER: cell});
+        });
+    };
+    label("");
+    let wait = Duration::from_secs(2);
+    planes.hub.fail(Fault::delay(wait).on(&[Verb::Delete]));
+    let adopt = async {
+        sleep(wait / 2).await;
+        label("dfw2");
+    };
+    let (deleted, ()) = tokio::join!(reconcile(&writeback, object_key(NAME)), adopt);
+    deleted.unwrap().unwrap_err();
+    assert!(in_cell(&planes).is_some());
+    planes.hub.heal();
+    reconcile(&writeback, object_key(NAME))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(on_hub(&planes).is_some() && in_cell(&planes).is_none());
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,8 +8,7 @@ use kube::ResourceExt;
 use kube::core::PartialObjectMetaExt;
 
 use super::InstanceWriteback;
-use super::copy_name::{NamedCopy, PartialInstance};
-use super::plan::leftovers::is_of;
+use super::copy_name::{NamedCopy, PartialInstance, is_of_another};
 use crate::objects::{has_finalizer, is_terminating};
 use crate::runtime::hub_proof::require_hub_of_cell;
 use crate::runtime::keys::ObjectKey;
@@ -42,9 +41,15 @@ impl InstanceWriteback {
         let copies = Collection::<PartialInstance>::new(&self.cell.hub, &key.namespace, None);
         let named = NamedCopy::read(&copies, &self.cell.name, &key.name).await?;
         require_hub_of_cell(&self.cell, &key.namespace).await?;
-        // The Instance may delete only the copy of its own cell. A copy without a cell, or with another cell, stays.
-        if let Some(copy) = named.copy.filter(|copy| is_of(&self.cell.name, copy)) {
-            self.writer.delete(context, &copies, &copy).await?;
+        // A copy of the Go manager does not name its cell. It goes with the Instance, because nothing else deletes it
+        // later. If another cell of the city has an Instance of this name, that cell writes its copy again.
+        let may_delete =
+            |copy: &PartialInstance| !is_terminating(copy) && !is_of_another(&self.cell.name, copy);
+        if let Some(copy) = named.copy.filter(may_delete) {
+            // Another cell may have adopted the copy since it was read.
+            self.writer
+                .delete_unchanged(context, &copies, &copy)
+                .await?;
         }
         // The provider may have written to the Instance during the requests to the hub. The API server refuses a write
         // that is based on the older version.

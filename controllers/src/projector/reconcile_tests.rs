@@ -114,6 +114,34 @@ async fn a_projection_is_deleted_only_when_the_hub_says_that_the_instance_is_gon
     assert!(projection(&planes).is_none());
 }
 
+/// A copy of the Go manager names neither its cell nor its WorkloadDeployment, and its projection has no owner. The
+/// WorkloadDeployment of the project may be gone or not.
+#[tokio::test(start_paused = true)]
+async fn a_projection_of_the_go_manager_ends_with_its_quarantined_copy() {
+    for has_deployment in [true, false] {
+        let (planes, projector) = start().await;
+        let upstream = hub_namespace()["metadata"]["labels"].clone();
+        let mut projection_of_go = json!(instance("default", NAME));
+        projection_of_go["metadata"]["labels"] = upstream.clone();
+        planes.project.put(projection_of_go);
+        planes.hub.modify::<Instance>(HUB_NAMESPACE, NAME, |copy| {
+            copy["metadata"]["labels"] = upstream;
+        });
+        if !has_deployment {
+            planes
+                .project
+                .remove::<WorkloadDeployment>("default", "web");
+        }
+        settle().await;
+        converge(&projector, || instance_key(NAME), &planes.servers()).await;
+        assert!(projection(&planes).is_some());
+        planes.hub.remove::<Instance>(HUB_NAMESPACE, NAME);
+        settle().await;
+        converge(&projector, || instance_key(NAME), &planes.servers()).await;
+        assert!(projection(&planes).is_none(), "{has_deployment}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_projection_has_the_fields_that_the_types_do_not_know() {
     let (planes, projector) = start().await;

@@ -6,7 +6,8 @@ use kube::ResourceExt;
 
 use crate::objects::{is_terminating, label};
 
-/// Returns whether this cell may delete the copy once its Instance is gone.
+/// Returns whether this cell may delete a copy whose Instance it does not have. A copy without a cell can be that of
+/// another cell.
 pub(crate) fn is_of(cell: &CellName, copy: &impl ResourceExt) -> bool {
     !is_terminating(copy) && label(copy, labels::SOURCE_CLUSTER) == Some(cell.as_str())
 }
