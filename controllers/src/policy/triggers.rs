@@ -1,8 +1,9 @@
 //! The triggers of the policy controller. They are changes that decide which cities of a hub namespace need a
 //! PropagationPolicy. A change of a status alone is never a trigger.
 
-use api::{HubNamespace, ProjectName};
+use api::HubNamespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
 
 use super::plan::{claimed_for, of_copy, of_upstream};
 use crate::objects::recorded_hub_namespace;
@@ -18,9 +19,7 @@ pub(crate) const ON_PROJECT: &[Trigger<ProjectSource, dyn ProjectLookups, HubKey
             if change.former.map(of_upstream) == change.current.map(of_upstream) {
                 return Vec::new();
             }
-            let keys = change.versions();
-            keys.filter_map(|it| recorded_key(project.project(), it))
-                .collect()
+            change.versions().flat_map(|it| keys(project, it)).collect()
         },
     },
     Trigger {
@@ -81,11 +80,24 @@ pub(crate) const ON_HUB: &[Trigger<HubSource, dyn HubLookups, HubKey>] = &[
     },
 ];
 
-/// Returns the key of the hub namespace that a WorkloadDeployment of a project has recorded.
-fn recorded_key(project: &ProjectName, deployment: &ObjectMeta) -> Option<HubKey> {
-    let namespace = HubNamespace::new(recorded_hub_namespace(deployment)?).ok()?;
-    let project = Some(project.clone());
-    Some(HubKey { project, namespace })
+/// Returns the keys of the hub namespaces whose policies depend on a WorkloadDeployment of a project. Without a record,
+/// the WorkloadDeployment keeps the policies of each hub namespace of its namespace.
+fn keys(project: &(dyn ProjectLookups + 'static), deployment: &ObjectMeta) -> Vec<HubKey> {
+    let Some(recorded) = recorded_hub_namespace(deployment) else {
+        let namespace = deployment.namespace.as_deref().unwrap_or_default();
+        let namespaces = project.hub().namespaces_of(&project.upstream(namespace));
+        let keys = namespaces.iter().map(|namespace| hub_key(namespace.meta()));
+        return keys.flatten().collect();
+    };
+    let key = |namespace| HubKey {
+        project: Some(project.project().clone()),
+        namespace,
+    };
+    HubNamespace::new(recorded)
+        .ok()
+        .map(key)
+        .into_iter()
+        .collect()
 }
 
 #[cfg(test)]
@@ -119,7 +131,11 @@ mod tests {
             "annotations",
             json!({annotations::FEDERATION_NAMESPACE: "ns-2"}),
         );
-        let unrecorded = named("default", "new");
+        let (unrecorded, nowhere) = (named("default", "new"), named("unknown", "new"));
+        let elsewhere = metadata(json!({
+            "namespace": "default", "name": "new",
+            "annotations": {annotations::FEDERATION_NAMESPACE: "ns-2"},
+        }));
         let case = |name, source, former, current, expected: &[&str]| {
             let expected: Vec<_> = expected.iter().map(|it| (*it, Some("acme"))).collect();
             let keys = keys(&expected);
@@ -141,7 +157,10 @@ mod tests {
             case("moved", ProjectSource::Deployments, Some(&web), Some(&moved), &all),
             case("deleted", ProjectSource::Deployments, Some(&web), None, &["ns-1"]),
             case("status", ProjectSource::Deployments, Some(&web), Some(&status), &[]),
-            case("not recorded", ProjectSource::Deployments, None, Some(&unrecorded), &[]),
+            case("not recorded", ProjectSource::Deployments, None, Some(&unrecorded), &["ns-1"]),
+            case("not recorded, deleted", ProjectSource::Deployments, Some(&unrecorded), None, &["ns-1"]),
+            case("recorded elsewhere", ProjectSource::Deployments, Some(&unrecorded), Some(&elsewhere), &all),
+            case("no hub namespace", ProjectSource::Deployments, Some(&nowhere), None, &[]),
             case("served", ProjectSource::Served, None, None, &all),
             case("unserved", ProjectSource::Unserved, None, None, &all),
             case("removed", ProjectSource::Removed, None, None, &all),
