@@ -84,14 +84,18 @@ impl ProjectCaches {
     /// Returns which kinds cannot be listed, and why. Returns `None` if there is no such kind. A failure after the
     /// first list is no reason, unless the API server refuses the kind. A refusal counts until the kind is listed.
     pub(crate) fn unlisted(&self) -> Option<String> {
-        let problems = [
+        let problems: Vec<_> = self.list_problems().into_iter().flatten().collect();
+        (!problems.is_empty()).then(|| problems.join("; "))
+    }
+
+    /// Returns why Namespaces, Workloads, WorkloadDeployments and Instances cannot be listed.
+    pub(crate) fn list_problems(&self) -> [Option<String>; 4] {
+        [
             problem(&self.namespaces),
             problem(&self.workloads),
             problem(&self.deployments),
             problem(&self.instances),
-        ];
-        let problems: Vec<_> = problems.into_iter().flatten().collect();
-        (!problems.is_empty()).then(|| problems.join("; "))
+        ]
     }
 }
 

@@ -28,17 +28,6 @@ impl Known {
         }
     }
 
-    /// Replaces the state of a kind that the placement does not need. Only the begin and the end of a refusal change
-    /// something.
-    fn update_other(&mut self, later: Self) -> Effect {
-        let was_refused = *self == Self::Refused;
-        self.update(later);
-        Effect {
-            changed: was_refused != (*self == Self::Refused),
-            recovered: false,
-        }
-    }
-
     /// Replaces the state by a later one. A refusal stays until the kind is known again.
     fn update(&mut self, later: Self) -> Effect {
         let recovered = later == Self::Yes && *self != Self::Yes;
@@ -58,9 +47,9 @@ impl Known {
 pub(super) struct Needs {
     bindings: Known,
     networks: Known,
-    /// Whether Namespaces, Workloads, WorkloadDeployments and Instances are known. The conditions of Workloads name a
-    /// refused kind.
-    others: [Known; 4],
+    /// Whether the conditions of Workloads must name Namespaces, Workloads, WorkloadDeployments and Instances, because
+    /// the kind cannot be listed.
+    unlisted: [bool; 4],
     /// The cities at the time when LocationBindings were last known.
     cities: Option<Arc<BTreeSet<String>>>,
     is_suspended: bool,
@@ -92,12 +81,7 @@ impl Needs {
         Self {
             bindings: Known::of(&project.bindings_state()),
             networks: Known::of(&caches.networks.sync_state().borrow()),
-            others: [
-                Known::of(&caches.namespaces.sync_state().borrow()),
-                Known::of(&caches.workloads.sync_state().borrow()),
-                Known::of(&caches.deployments.sync_state().borrow()),
-                Known::of(&caches.instances.sync_state().borrow()),
-            ],
+            unlisted: caches.list_problems().map(|problem| problem.is_some()),
             cities: project.cities().ok(),
             is_suspended: project.is_suspended(),
         }
@@ -122,15 +106,17 @@ impl Needs {
         self.cities = later.cities.or_else(|| self.cities.take());
         let bindings = self.bindings.update(later.bindings);
         let networks = self.networks.update(later.networks);
-        let others = self.others.iter_mut().zip(later.others);
-        let others = others.fold(Effect::default(), |effect, (known, later)| {
-            effect.and(known.update_other(later))
-        });
+        // The placement does not need these kinds.
+        let unlisted = Effect {
+            changed: self.unlisted != later.unlisted,
+            recovered: false,
+        };
+        self.unlisted = later.unlisted;
         suspension
             .and(cities)
             .and(bindings)
             .and(networks)
-            .and(others)
+            .and(unlisted)
     }
 }
 
@@ -143,7 +129,7 @@ mod tests {
         Needs {
             bindings,
             networks,
-            others: [Known::Yes; 4],
+            unlisted: [false; 4],
             cities: (bindings == Known::Yes).then(|| Arc::new(cities)),
             is_suspended: false,
         }
@@ -190,22 +176,25 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_kind_requeues_when_the_refusal_begins_and_ends() {
-        let others = |instances| Needs {
-            others: [Known::Yes, Known::Yes, Known::Yes, instances],
+    fn an_unlisted_kind_requeues_when_its_problem_begins_and_ends() {
+        let unlisted = |instances| Needs {
+            unlisted: [false, false, false, instances],
             ..needs(Known::Yes, Known::Yes, &["DFW"])
         };
         let mut known = Needs::default();
-        known.update(others(Known::No));
+        known.update(unlisted(false));
         for (later, changed) in [
-            (Known::Yes, false),
-            (Known::No, false),
-            (Known::Refused, true),
-            (Known::No, false),
-            (Known::Refused, false),
-            (Known::Yes, true),
+            (false, false),
+            (true, true),
+            (true, false),
+            (false, true),
+            (false, false),
         ] {
-            assert_eq!(known.update(others(later)).changed, changed, "{later:?}");
+            let expected = Effect {
+                changed,
+                recovered: false,
+            };
+            assert_eq!(known.update(unlisted(later)), expected, "{later}");
         }
     }
 }

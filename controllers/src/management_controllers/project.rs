@@ -191,8 +191,9 @@ fn count_failures(caches: &ProjectCaches) -> impl Future<Output = ()> + Send + '
 
 /// Watches three inputs of Workloads: the offered cities, whether the kinds of the project can be listed, and whether
 /// the project is suspended. A change of one input requeues all Workloads. When the API server answers again, failed
-/// writes are retried, too. A failed list requeues nothing, because a reconciliation would also fail while the API
-/// server does not answer.
+/// writes are retried, too. A failure of the first list requeues the Workloads once, because their conditions name the
+/// kind. A later failure requeues nothing, because a reconciliation would also fail while the API server does not
+/// answer.
 async fn watch_needs(caches: Arc<ProjectCaches>, view: Arc<ProjectView>, queues: ManagementQueues) {
     let project = &caches.locations;
     let change = || {

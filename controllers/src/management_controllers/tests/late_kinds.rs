@@ -77,3 +77,23 @@ async fn workloads_that_are_refused_later_wake_the_cached_ones() {
     let woken = ["workload p/default/web", "workload p/default/other"];
     planes.expect("Workloads are refused", &woken).await;
 }
+
+/// The project is served after a minute, while the list of a kind goes on. Only the failure of this list shows that the
+/// conditions of the Workloads must name the kind.
+#[tokio::test(start_paused = true)]
+async fn a_first_list_that_fails_late_wakes_the_workloads_once() {
+    let fail_late = |project: &ApiServer, _: &ApiServer| {
+        for fault in [Fault::delay(Duration::from_secs(90)), Fault::refuse(503)] {
+            project.fail(fault.of::<WorkloadDeployment>().on(&[Verb::List]));
+        }
+    };
+    let planes = WiredPlanes::start_with(fail_late).await;
+    sleep(Duration::from_secs(80)).await;
+    assert!(planes.management.projects.get(&project_name()).is_ok());
+    planes.keys.take();
+    sleep(Duration::from_secs(20)).await;
+    let woken = ["workload p/default/web", "workload p/default/other"];
+    planes.expect("the first list has failed", &woken).await;
+    sleep(Duration::from_mins(10)).await;
+    planes.expect("later lists fail", &[]).await;
+}
