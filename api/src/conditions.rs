@@ -544,6 +544,17 @@ pub const WRITTEN: &[WrittenCondition] = &[
             "Wait until the hub's garbage collector has deleted it. If it stays, find out which program created it, and delete it if nothing needs it.",
         ),
     ),
+    written(
+        INSTANCE,
+        CELL,
+        instance::COPIED_TO_HUB,
+        False,
+        copied_to_hub::HUB_REFUSED,
+        (
+            "The hub refuses the copy or its status, or does not store the whole copy. The message contains the error.",
+            "Correct what the message names: usually an admission webhook or policy of the hub, a missing right, or an older CRD.",
+        ),
+    ),
 ];
 
 /// The conditions that compute-federation reads and others write.
@@ -705,6 +716,7 @@ pub const EVENTS: &[PublishedEvent] = &[
             copied_to_hub::HUB_DEPLOYMENT_MISSING,
             copied_to_hub::HELD_BY_ANOTHER_CELL,
             copied_to_hub::HELD_BY_ANOTHER_OWNER,
+            copied_to_hub::HUB_REFUSED,
         ],
         when: "The Instance is not copied to the hub, for this reason of `CopiedToHub`.",
     },

@@ -88,6 +88,8 @@ pub mod copied_to_hub {
     pub const HELD_BY_ANOTHER_CELL: &str = "HeldByAnotherCell";
     /// The hub's Instance of this name has another controller.
     pub const HELD_BY_ANOTHER_OWNER: &str = "HeldByAnotherOwner";
+    /// The hub refuses the copy or its status, or does not store the whole copy.
+    pub const HUB_REFUSED: &str = crate::reasons::workload_deployment::HUB_REFUSED;
 }
 
 /// Reasons for which an Instance of the hub is quarantined: it is not projected until someone corrects it.

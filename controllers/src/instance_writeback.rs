@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 
 use crate::cell::CellCaches;
 use crate::objects::{Namespace, StringMap, controller_reference, deployment_name, is_terminating};
+use crate::runtime::error::FirstError;
 use crate::runtime::events::Events;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
@@ -30,8 +31,8 @@ use crate::runtime::{ReconcileContext, ReconcileError};
 use copy_name::NamedCopy;
 use leftovers::LeftoverCopies;
 use plan::{
-    CopyTransition, HubObjects, Observed, PartialDeployment, Plan, plan, status_of_applied_copy,
-    status_of_unkept_copy,
+    CopyReport, CopyTransition, HubObjects, Observed, PartialDeployment, Plan, plan,
+    status_of_applied_copy, status_of_unkept_copy,
 };
 
 pub(crate) struct InstanceWriteback {
@@ -73,8 +74,22 @@ impl Controller for InstanceWriteback {
             .copy
             .map(|copy| self.as_written(context, copy, &instance));
         let plan = plan(&self.observed(context, &instance, &hub));
-        self.write_instance(context, &instance, &plan).await?;
-        self.write_copy(context, &instance, &hub, &plan).await?;
+        if plan.add_finalizer {
+            self.add_finalizer(context, &instance).await?;
+        }
+        let written = self.write_copy(context, &instance, &hub, &plan).await;
+        // The write of the finalizer triggers the next reconciliation, which reports.
+        let reported = match plan.add_finalizer {
+            true => Ok(()),
+            false => {
+                self.report(context, &key, instance, plan.refusal, &written)
+                    .await
+            }
+        };
+        let mut errors = FirstError::default();
+        errors.note(written);
+        errors.note(reported);
+        errors.result()?;
         Ok(plan.look_again.map_or(Outcome::Settled, Outcome::Again))
     }
 }
@@ -151,32 +166,58 @@ impl InstanceWriteback {
         copy
     }
 
-    async fn write_instance(
+    async fn add_finalizer(
         &self,
         context: &ReconcileContext,
         instance: &Instance,
-        plan: &Plan,
     ) -> Result<(), ReconcileError> {
-        let instances = self.in_cell(instance);
-        if plan.add_finalizer {
-            let finalizer = finalizers::INSTANCE_CONTROLLER;
-            return self
-                .writer
-                .add_finalizer(context, &instances, instance, finalizer, &StringMap::new())
-                .await
-                .map(drop);
-        }
-        if let Some(conditions) = &plan.conditions {
+        let (instances, finalizer) = (self.in_cell(instance), finalizers::INSTANCE_CONTROLLER);
+        self.writer
+            .add_finalizer(context, &instances, instance, finalizer, &StringMap::new())
+            .await
+            .map(drop)
+    }
+
+    /// Returns what the Instance shows after the writes to the hub. An error that is no refusal, such as a timeout,
+    /// changes nothing.
+    fn report_of_write(
+        &self,
+        context: &ReconcileContext,
+        instance: &Instance,
+        written: &Result<(), ReconcileError>,
+    ) -> CopyReport {
+        let refusal = match written {
+            Ok(()) => return CopyReport::copied(instance, context.now()),
+            Err(error) => error.hub_refusal(),
+        };
+        let Some(refusal) = refusal else {
+            return CopyReport::default();
+        };
+        let refusal = self.writer.shown_refusal(context, instance, "", refusal);
+        CopyReport::refused_by_hub(instance, refusal, context.now())
+    }
+
+    /// Writes the condition `CopiedToHub` and publishes its event. `refusal` is the report if the hub does not allow the
+    /// copy.
+    async fn report(
+        &self,
+        context: &ReconcileContext,
+        key: &ObjectKey,
+        instance: Arc<Instance>,
+        refusal: Option<CopyReport>,
+        written: &Result<(), ReconcileError>,
+    ) -> Result<(), ReconcileError> {
+        // The provider may have written to the Instance during the writes to the hub.
+        let instance = self.as_it_is_now(key, instance)?;
+        let instance = instance.as_ref();
+        let report = refusal.unwrap_or_else(|| self.report_of_write(context, instance, written));
+        if let Some(conditions) = &report.conditions {
+            let status = json!({"conditions": conditions});
             self.writer
-                .patch_status(
-                    context,
-                    &instances,
-                    instance,
-                    json!({"conditions": conditions}),
-                )
+                .patch_status(context, &self.in_cell(instance), instance, status)
                 .await?;
         }
-        match &plan.transition {
+        match &report.transition {
             Some(CopyTransition::Copied) => {
                 self.events
                     .publish(

@@ -1,10 +1,11 @@
 //! Decides whether an Instance may have a copy on the hub, and what the copy must contain.
 
 pub(super) mod leftovers;
+mod report;
 
 use std::time::Duration;
 
-use api::condition::{self, Condition, ConditionStatus};
+use api::condition::{self, Condition};
 use api::instance::COPIED_TO_HUB;
 pub(super) use api::reasons::copied_to_hub as reason;
 use api::{CellName, Instance, InstanceStatus, WorkloadDeployment, finalizers, labels};
@@ -19,6 +20,8 @@ use crate::objects::{
     Namespace, StringMap, controller_uid, covers, deployment_name, has_finalizer, is_terminating,
     label,
 };
+use report::CopyRefusal;
+pub(super) use report::{CopyReport, CopyTransition};
 
 /// Shortest interval between two reads of the hub while the hub does not allow the copy.
 const PAUSE_MIN: Duration = Duration::from_secs(5);
@@ -54,31 +57,13 @@ pub(super) struct HubObjects {
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Plan {
     pub(super) add_finalizer: bool,
-    /// The conditions of the Instance, if they change.
-    pub(super) conditions: Option<Vec<Condition>>,
     /// When to read the hub again, if the hub does not allow a copy now. No watch reports a change on the hub.
     pub(super) look_again: Option<Duration>,
-    /// The event to publish about `CopiedToHub`, if the condition appeared, changed its reason or disappeared.
-    pub(super) transition: Option<CopyTransition>,
     /// The labels of the copy, if the copy must be written.
     pub(super) apply_copy: Option<StringMap>,
     pub(super) copy_status: Option<InstanceStatus>,
-}
-
-/// A change of `CopiedToHub`.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum CopyTransition {
-    /// The Instance is copied again.
-    Copied,
-    /// The Instance is not copied.
-    NotCopied(CopyRefusal),
-}
-
-/// The reason why the copy is not allowed: `reason` and `message` of `CopiedToHub`.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct CopyRefusal {
-    pub(super) reason: &'static str,
-    pub(super) message: String,
+    /// What the Instance shows if the hub does not allow the copy. Otherwise this depends on the writes to the hub.
+    pub(super) refusal: Option<CopyReport>,
 }
 
 /// Returns the actions for an Instance that is not terminating.
@@ -90,40 +75,25 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
         now,
     } = *observed;
     let has_finalizer = has_finalizer(instance, finalizers::INSTANCE_CONTROLLER);
-    let former = instance.status.clone().unwrap_or_default();
-    let mut conditions = former.conditions.clone();
     let ownership = match ownership(cell, instance, hub) {
         Ok(ownership) => ownership,
         Err(refusal) => {
-            let was = condition::find(&conditions, COPIED_TO_HUB);
-            let is_new = was.is_none_or(|was| was.reason != refusal.reason);
-            let condition = Condition::new(
-                COPIED_TO_HUB,
-                ConditionStatus::False,
-                refusal.reason,
-                &refusal.message,
-                now,
-            );
-            condition::set(
-                &mut conditions,
-                condition.observed(instance.metadata.generation),
-            );
+            let report = CopyReport::not_copied(instance, refusal, now);
+            let status = instance.status.as_ref();
+            let former = status.map_or(&[][..], |status| &status.conditions);
+            let conditions = report.conditions.as_deref().unwrap_or(former);
             return Plan {
                 add_finalizer: !has_finalizer,
-                look_again: Some(pause(&conditions, now)),
-                conditions: (conditions != former.conditions).then_some(conditions),
-                transition: is_new.then_some(CopyTransition::NotCopied(refusal)),
+                look_again: Some(pause(conditions, now)),
+                refusal: Some(report),
                 ..Plan::default()
             };
         }
     };
-    let was_refused = condition::find(&conditions, COPIED_TO_HUB).is_some();
     let status = mirrored_status(instance);
     let (apply_copy, copy_status) = copy_changes(instance, hub, ownership, &status);
     Plan {
         add_finalizer: !has_finalizer,
-        conditions: was_refused.then_some(status.conditions),
-        transition: was_refused.then_some(CopyTransition::Copied),
         apply_copy,
         // The status is not copied until `Ready` is current. The write of that condition triggers the next
         // reconciliation.

@@ -16,6 +16,7 @@ use crate::instance::ReadinessController;
 use crate::names;
 
 mod other_crds;
+mod refusals;
 mod undecodable;
 
 const NAME: &str = "web-0";

@@ -85,7 +85,7 @@ fn the_status_is_written_after_the_copy_and_then_nothing() {
     instance = judged(instance);
 
     let plan = plan_for(&instance, &hub);
-    assert_eq!((&plan.apply_copy, &plan.conditions), (&None, &None));
+    assert_eq!((&plan.apply_copy, &plan.refusal), (&None, &None));
     let status = plan.copy_status.unwrap();
     assert_eq!(
         condition::find(&status.conditions, READY)
@@ -191,13 +191,14 @@ fn every_refusal_has_its_reason_and_is_published_once() {
             (true, &None, &None),
             "{expected}"
         );
-        let conditions = plan.conditions.unwrap();
+        let report = plan.refusal.unwrap();
+        let conditions = report.conditions.unwrap();
         assert_eq!(
             condition::find(&conditions, COPIED_TO_HUB).unwrap().reason,
             expected
         );
         assert!(
-            matches!(plan.transition, Some(CopyTransition::NotCopied(refusal)) if refusal.reason == expected)
+            matches!(report.transition, Some(CopyTransition::NotCopied(refusal)) if refusal.reason == expected)
         );
 
         let mut told = instance;
@@ -209,19 +210,19 @@ fn every_refusal_has_its_reason_and_is_published_once() {
             plan_for(&told, &hub),
             Plan {
                 look_again: Some(PAUSE_MIN),
+                refusal: Some(CopyReport::default()),
                 ..Plan::default()
             },
             "{expected}"
         );
-        // The controller also publishes an Event when the copy is allowed again.
+        // If the copy is allowed again, the writes to the hub decide.
         if expected != reason::LINKING_LABELS_MISSING {
-            let plan = plan_for(&told, &self::hub());
-            assert_eq!(plan.transition, Some(CopyTransition::Copied));
-            assert_eq!(
-                condition::find(&plan.conditions.unwrap(), COPIED_TO_HUB),
-                None
-            );
+            assert_eq!(plan_for(&told, &self::hub()).refusal, None);
         }
+        let report = CopyReport::copied(&told, now());
+        assert_eq!(report.transition, Some(CopyTransition::Copied));
+        let conditions = report.conditions.unwrap();
+        assert_eq!(condition::find(&conditions, COPIED_TO_HUB), None);
     }
 }
 

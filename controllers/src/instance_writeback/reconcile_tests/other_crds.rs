@@ -1,7 +1,8 @@
 //! Tests of a hub that has another version of the CRD of Instances.
 
 use api::condition;
-use api::instance::{PROGRAMMED, READY};
+use api::instance::{COPIED_TO_HUB, PROGRAMMED, READY};
+use api::reasons::copied_to_hub::HUB_REFUSED;
 
 use super::*;
 
@@ -73,4 +74,8 @@ async fn a_hub_that_prunes_a_field_gets_the_status() {
     let is_reported = matches!(error, ReconcileError::DoesNotStay { .. });
     assert!(is_reported, "{error}");
     assert_eq!(take_writes(&planes.servers()), [""; 0]);
+    let conditions = in_cell(&planes).unwrap().status.unwrap().conditions;
+    let condition = condition::find(&conditions, COPIED_TO_HUB).unwrap();
+    assert_eq!(condition.reason, HUB_REFUSED);
+    assert!(condition.message.contains("not stored as it was written"));
 }
