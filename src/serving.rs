@@ -14,6 +14,7 @@ use axum::Router;
 use certs::{Acceptor, Limits, Metrics, Reloader, Shutdown};
 use hyper_util::service::TowerToHyperService;
 use multicluster::Tasks;
+use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::process::setpriority_process;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -29,6 +30,14 @@ pub(crate) const CERTIFICATE_POLL: Duration = Duration::from_secs(1);
 
 /// Maximum number of connections of the health probes, and of the metrics server.
 const OPERATOR_CONNECTIONS: usize = 64;
+
+/// Number of tasks that a busy thread of the webhook server runs between two looks at the sockets. A task that receives a
+/// large body can run for a millisecond, and a small request is not seen in this time.
+const EVENT_INTERVAL: u32 = 4;
+
+/// Receive buffer of each connection of the webhook server in the kernel, in bytes; the kernel doubles it. Without a
+/// limit, the kernel accepts several MiB of each body that the server has refused or has not begun to read.
+const RECEIVE_BUFFER: usize = 128 << 10;
 
 /// Nice value of the threads that work on large bodies. They still get a tenth of the CPU time of a small request.
 const LONG_WORK_NICE: i32 = 10;
@@ -91,6 +100,7 @@ impl Servers {
     ) -> anyhow::Result<()> {
         let runtime = Builder::new_multi_thread()
             .thread_name("webhooks")
+            .event_interval(EVENT_INTERVAL)
             .enable_all()
             .build()?;
         let handle = runtime.handle().clone();
@@ -108,6 +118,8 @@ impl Servers {
                 draining: self.draining.clone(),
                 stop: self.tasks.stop(),
             };
+            // The connections inherit the size.
+            set_socket_recv_buffer_size(&listener, RECEIVE_BUFFER)?;
             // The listener is registered again, because the present runtime must not wake the server.
             let listener = listener.into_std()?;
             let (acceptor, metrics) = (acceptor.clone(), metrics.clone());

@@ -82,7 +82,7 @@ impl Activity {
         self.start
     }
 
-    pub(crate) fn peer(&self) -> &Peer {
+    pub(crate) fn peer(&self) -> &Arc<Peer> {
         &self.peer
     }
 

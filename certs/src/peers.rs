@@ -7,13 +7,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::handshakes::HandshakeTurns;
 use crate::limits::Limits;
 
-/// Divisor: one source address may use the requests, the handshakes and the early answers of a server divided by this
-/// number.
+/// Divisor: one source address may use the requests, the handshakes, the early answers and the discards of a server
+/// divided by this number.
 const PARTS: usize = 4;
 /// Maximum number of HTTP/2 requests that were answered before their body arrived, and whose answer with a body the
 /// client has not taken yet. Until then, HTTP/2 keeps the trailers of the request, at most about 20 KiB, although nobody
 /// reads them.
 const EARLY_ANSWERS: usize = 64;
+
+/// Maximum number of connections whose unread body is discarded at a time. The clients of the others wait, although they
+/// have their answer already.
+const DISCARDS: usize = 16;
 
 /// The requests and handshakes of all clients of a server.
 #[derive(Debug)]
@@ -21,6 +25,7 @@ pub(crate) struct AllPeers {
     requests: AtomicUsize,
     requests_max: usize,
     early_answers: AtomicUsize,
+    discards: AtomicUsize,
     handshakes_max: usize,
     pub(crate) handshakes: HandshakeTurns,
 }
@@ -32,6 +37,7 @@ pub(crate) struct Peer {
     pub(crate) address: IpAddr,
     requests: AtomicUsize,
     early_answers: AtomicUsize,
+    discards: AtomicUsize,
     pub(crate) handshakes: HandshakeTurns,
     pub(crate) all: Arc<AllPeers>,
 }
@@ -42,6 +48,7 @@ impl AllPeers {
             requests: AtomicUsize::default(),
             requests_max: limits.requests,
             early_answers: AtomicUsize::default(),
+            discards: AtomicUsize::default(),
             handshakes_max: limits.handshakes,
             handshakes: HandshakeTurns::new(limits.handshakes),
         }
@@ -54,6 +61,7 @@ impl Peer {
             address,
             requests: AtomicUsize::default(),
             early_answers: AtomicUsize::default(),
+            discards: AtomicUsize::default(),
             handshakes: HandshakeTurns::new(all.handshakes_max.div_ceil(PARTS)),
             all,
         }
@@ -74,6 +82,24 @@ impl Peer {
         let all = &self.all.early_answers;
         increment_both(&self.early_answers, all, EARLY_ANSWERS)
             .then(|| EarlyAnswer(Arc::clone(self)))
+    }
+
+    /// Counts a connection whose unread body is discarded until the returned value is dropped. Returns `None` if there
+    /// are too many.
+    pub(crate) fn begin_discard(self: &Arc<Self>) -> Option<Discard> {
+        let all = &self.all.discards;
+        increment_both(&self.discards, all, DISCARDS).then(|| Discard(Arc::clone(self)))
+    }
+}
+
+/// A connection whose unread body is being discarded.
+#[derive(Debug)]
+pub(crate) struct Discard(Arc<Peer>);
+
+impl Drop for Discard {
+    fn drop(&mut self) {
+        self.0.discards.fetch_sub(1, Ordering::AcqRel);
+        self.0.all.discards.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -117,5 +143,27 @@ pub(crate) fn source(address: IpAddr) -> IpAddr {
             Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
         }
         address @ IpAddr::V4(_) => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_source_address_takes_only_its_part_of_the_discards() {
+        let all = Arc::new(AllPeers::new(&Limits::default()));
+        let peer = |last| Arc::new(Peer::new(IpAddr::from([10, 0, 0, last]), Arc::clone(&all)));
+        let part = DISCARDS.div_ceil(PARTS);
+        let mut held = Vec::new();
+        for last in 0..4 {
+            let peer = peer(last);
+            held.extend((0..part).map_while(|_| peer.begin_discard()));
+            assert!(peer.begin_discard().is_none());
+        }
+        assert_eq!(held.len(), DISCARDS);
+        assert!(peer(9).begin_discard().is_none());
+        held.pop();
+        assert!(peer(9).begin_discard().is_some());
     }
 }

@@ -13,10 +13,12 @@
 //!
 //! One source address holds at most three quarters of each of the first two parts. It takes at most three quarters of
 //! what others leave of the part `small`, so a few source addresses cannot fill it. In the part `large`, it leaves room
-//! for the largest body of another source address, as far as the part has room for two such bodies, unless a single request
-//! needs more for its answer. Large bodies wait
-//! for `decoding`, and long work waits for a CPU. Only one request of a source address waits for each of them at a time,
-//! so that the requests of other source addresses are next.
+//! for the largest body of another source address, as far as the part has room for two such bodies, unless a single
+//! request needs more for its answer.
+//!
+//! Large bodies wait for their turn to be received, then for `decoding`, and long work waits for a CPU. Of one source
+//! address, only some bodies are received at a time, and only one request waits for each of the other two, so that the
+//! requests of other source addresses are next.
 
 mod pool;
 mod requesters;
@@ -30,7 +32,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
 use crate::http_error::HttpError;
@@ -54,6 +56,13 @@ const BRIEF_SEPARATORS: usize = 2048;
 /// handler.
 pub(crate) const REQUEST_OVERHEAD: usize = 8 << 10;
 
+/// Maximum number of large bodies that are received at a time. The others are not read, so their clients must wait.
+/// Receiving a body needs as much CPU time as the answers to thousands of small requests.
+const RECEIVED_AT_ONCE: usize = 8;
+
+/// Maximum number of large bodies of one source address that are received at a time.
+const RECEIVED_OF_SOURCE: usize = RECEIVED_AT_ONCE / 2;
+
 /// Bytes of the part `small` that a source address may hold for each byte that stays free.
 const SOURCE_PER_FREE: usize = 3;
 
@@ -69,6 +78,7 @@ pub(crate) struct Capacity {
     large: Pool,
     /// Bytes of the part `large` that one source address may hold, unless a single request needs more.
     large_max: usize,
+    receiving: Arc<Semaphore>,
     decoding: Arc<Semaphore>,
     decoding_max: usize,
     sources: Sources,
@@ -120,6 +130,7 @@ impl Capacity {
             large_max,
             sources: Sources::new(part),
             requesters: Arc::new(Requesters::new(decoding_max / 4)),
+            receiving: Arc::new(Semaphore::new(RECEIVED_AT_ONCE)),
             decoding: Arc::new(Semaphore::new(decoding_max)),
             decoding_max,
             workers,
@@ -224,6 +235,28 @@ impl RequestPermit {
         if std::mem::take(&mut self.has_slot) {
             self.capacity.slots.give(1);
         }
+    }
+
+    /// Waits until the large body of this request may be received.
+    pub(crate) async fn receive_turn(&mut self) -> Result<ReceiveTurn, Overloaded> {
+        let turns = Arc::clone(&self.capacity.receiving);
+        let of_source = self.source.as_ref().map(|(_, source)| &source.receiving);
+        let of_source = of_source.map(Arc::clone);
+        let begin = Instant::now();
+        let taken = timeout(self.queue, async {
+            let of_source = match of_source {
+                Some(turns) => Some(turns.acquire_owned().await?),
+                None => None,
+            };
+            let turn = turns.acquire_owned().await?;
+            Ok::<_, AcquireError>(ReceiveTurn {
+                _turn: turn,
+                _of_source: of_source,
+            })
+        });
+        let taken = taken.await;
+        self.queue = self.queue.saturating_sub(begin.elapsed());
+        taken.map_err(|_| Overloaded)?.map_err(|_| Overloaded)
     }
 
     /// Sets the size of the body that the request holds.
@@ -383,6 +416,13 @@ impl Drop for RequestPermit {
             self.capacity.sources.release(address, source);
         }
     }
+}
+
+/// The turn of a large body that is being received. Dropping the value ends the turn.
+#[derive(Debug)]
+pub(crate) struct ReceiveTurn {
+    _turn: OwnedSemaphorePermit,
+    _of_source: Option<OwnedSemaphorePermit>,
 }
 
 /// The data of an answer, with the capacity that it holds.

@@ -305,14 +305,14 @@ async fn a_small_request_is_answered_while_a_large_one_is_interpreted() {
         .build()
         .unwrap();
     let handle = long_work.handle().clone();
-    let routes = Routes::new(
+    let server = Routes::new(
         metrics,
         Limits::default(),
         blocking_clock,
         None,
         Some(handle),
     );
-    let router = routes.together();
+    let router = server.together();
     let call = |spaces: usize| {
         let body = review("InterpretReplica") + &" ".repeat(spaces);
         let request = Request::post("/interpret").body(Body::from(body)).unwrap();

@@ -13,6 +13,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::frames::Frames;
 use crate::activity::Activity;
 use crate::limits::Limits;
+use crate::peers::Discard;
 
 /// Maximum number of bytes of a body that are discarded after its request was answered: the default of `--max-body`.
 /// They are read into a small buffer, so they use no memory.
@@ -20,6 +21,11 @@ const LINGER_MAX: usize = 8 << 20;
 
 /// Size of the buffer for bytes that are discarded, in bytes. The buffer is on the stack.
 const DISCARD: usize = 4 << 10;
+
+/// Number of bytes that are discarded without a pause. The pauses slow the client down. Without them, clients whose large
+/// bodies are refused could take all CPU time.
+const DISCARD_AT_ONCE: usize = 64 << 10;
+const DISCARD_PAUSE: Duration = Duration::from_millis(20);
 
 /// A stream that fails if its client sends the header of a request too slowly or in several HTTP/2 frames, or reads an
 /// answer too slowly. At its end, it discards the rest of a body that was not read, within limits.
@@ -48,7 +54,12 @@ enum StreamEnd {
     /// The write direction is closed. The rest of the client's body is discarded until this deadline.
     Lingering {
         deadline: Pin<Box<Sleep>>,
+        pause: Pin<Box<Sleep>>,
+        /// Number of bytes that were discarded, and its value at the next pause.
         read: usize,
+        pause_at: usize,
+        /// `None` if the bodies of too many other connections are being discarded. Nothing is read then.
+        discard: Option<Discard>,
     },
 }
 
@@ -102,10 +113,25 @@ impl<I: AsyncRead + AsyncWrite + Unpin> PacedStream<I> {
     /// would answer the next bytes of the client with a TCP reset. The reset makes a write of the client fail, and the
     /// client may then not read its answer.
     fn linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let StreamEnd::Lingering { deadline, read } = &mut self.end else {
+        let StreamEnd::Lingering {
+            deadline,
+            pause,
+            read,
+            pause_at,
+            discard,
+        } = &mut self.end
+        else {
             return Poll::Ready(());
         };
+        if discard.is_none() {
+            return deadline.as_mut().poll(context);
+        }
         while *read < LINGER_MAX && deadline.as_mut().poll(context).is_pending() {
+            if *read >= *pause_at {
+                pause.as_mut().reset(Instant::now() + DISCARD_PAUSE);
+                *pause_at = *read + DISCARD_AT_ONCE;
+            }
+            ready!(pause.as_mut().poll(context));
             let mut discarded = [0; DISCARD];
             let mut buffer = ReadBuf::new(&mut discarded);
             match ready!(Pin::new(&mut self.stream).poll_read(context, &mut buffer)) {
@@ -199,7 +225,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin> AsyncWrite for PacedStream<I> {
             }
             self.end = StreamEnd::Lingering {
                 deadline: timer(self.limits.linger),
+                pause: timer(Duration::ZERO),
                 read: 0,
+                pause_at: DISCARD_AT_ONCE,
+                discard: self.activity.peer().begin_discard(),
             };
         }
         self.linger(context).map(Ok)

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Semaphore;
 
+use super::RECEIVED_OF_SOURCE;
 use super::pool::Pool;
 
 /// The bytes that the requests of one source address hold, and its places in the queues.
@@ -14,6 +15,8 @@ use super::pool::Pool;
 pub(super) struct Source {
     pub(super) small: Pool,
     pub(super) large: Pool,
+    /// The turns to receive a large body.
+    pub(super) receiving: Arc<Semaphore>,
     /// One permit: the place of the source address among the requests that wait for the part `decoding`.
     pub(super) decoding: Arc<Semaphore>,
     /// One permit: the place of the source address among the requests that wait for a CPU.
@@ -42,6 +45,7 @@ impl Sources {
             Arc::new(Source {
                 small: Pool::new(self.part),
                 large: Pool::new(self.part),
+                receiving: Arc::new(Semaphore::new(RECEIVED_OF_SOURCE)),
                 decoding: Arc::new(Semaphore::new(1)),
                 worker: Arc::new(Semaphore::new(1)),
             })

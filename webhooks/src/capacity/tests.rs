@@ -124,6 +124,29 @@ async fn a_large_body_waits_for_its_turn_and_then_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn few_large_bodies_are_received_at_a_time() {
+    let capacity = capacity(Limits::default());
+    let metrics = RequestMetrics::register("p", "Requests", &mut Registry::default());
+    let of = |address| {
+        let source = IpAddr::from([10, 0, 0, address]);
+        capacity.admit(Some(source), metrics.in_flight()).unwrap()
+    };
+    let mut turns = Vec::new();
+    for address in [1, 2] {
+        for _ in 0..RECEIVED_OF_SOURCE {
+            let mut permit = of(address);
+            turns.push((permit.receive_turn().await.unwrap(), permit));
+        }
+        let begin = Instant::now();
+        assert!(of(address).receive_turn().await.is_err());
+        assert_eq!(begin.elapsed(), QUEUE_MAX);
+    }
+    assert!(of(3).receive_turn().await.is_err());
+    turns.pop();
+    assert!(of(3).receive_turn().await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_request_does_not_wait_longer_than_its_caller() {
     let capacity = capacity(Limits::default());
     let body = capacity.body_max();
