@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use hyper::body::Body as _;
 use tokio::time::timeout;
 
-use crate::capacity::{ReceiveTurn, RequestPermit, SMALL_BODY};
+use crate::capacity::{RequestPermit, SMALL_BODY};
 use crate::http_error::HttpError;
 use crate::limits::Limits;
 
@@ -58,7 +58,6 @@ struct BodyReader {
     body: Body,
     /// A frame that is not in `first` or `all` yet, because the request waits for its turn.
     waiting: Option<Bytes>,
-    turn: Option<ReceiveTurn>,
     /// The first frame, while only one frame has arrived. The first frame is usually the whole body. A body of one
     /// frame is not copied.
     first: Bytes,
@@ -73,7 +72,6 @@ impl BodyReader {
             announced,
             body,
             waiting: None,
-            turn: None,
             first: Bytes::new(),
             all: Vec::new(),
         }
@@ -87,8 +85,8 @@ impl BodyReader {
     async fn read(&mut self, permit: &mut RequestPermit) -> Result<Bytes, HttpError> {
         while let Some(size) = self.next_frame().await? {
             let arrived = self.first.len() + self.all.len() + size;
-            if arrived > SMALL_BODY && self.turn.is_none() {
-                self.turn = Some(permit.receive_turn().await?);
+            if arrived > SMALL_BODY {
+                permit.take_turn().await?;
             }
             if let Some(data) = self.waiting.take() {
                 self.add(data, permit)?;
@@ -141,7 +139,7 @@ mod tests {
     use std::time::Duration;
 
     use prometheus_client::registry::Registry;
-    use tokio::time::sleep;
+    use tokio::time::{Instant, sleep};
 
     use super::*;
     use crate::capacity::Capacity;
@@ -157,13 +155,18 @@ mod tests {
             let source = IpAddr::from([10, 0, 0, address]);
             capacity.admit(Some(source), metrics.in_flight()).unwrap()
         };
-        let mut turns = Vec::new();
-        for address in [1, 1, 1, 1, 2, 2, 2, 2] {
-            turns.push(admit(address).receive_turn().await.unwrap());
+        let mut busy = Vec::new();
+        for address in 4.. {
+            let mut permit = admit(address);
+            permit.end_queue(Instant::now());
+            match permit.take_turn().await {
+                Ok(()) => busy.push(permit),
+                Err(_) => break,
+            }
         }
         let end = tokio::spawn(async move {
             sleep(2 * Duration::from_millis(250)).await;
-            drop(turns);
+            drop(busy);
         });
         let body: Arc<[u8]> = (0..u8::MAX).cycle().take(3 * SMALL_BODY).collect();
         let request = Request::new(Body::from(body.to_vec()));

@@ -16,9 +16,9 @@
 //! for the largest body of another source address, as far as the part has room for two such bodies, unless a single
 //! request needs more for its answer.
 //!
-//! Large bodies wait for their turn to be received, then for `decoding`, and long work waits for a CPU. Of one source
-//! address, only some bodies are received at a time, and only one request waits for each of the other two, so that the
-//! requests of other source addresses are next.
+//! Large bodies wait for their turn to be received and decoded, then for `decoding`, and long work waits for a CPU. One
+//! source address has at most half of the turns, and only one of its requests waits for each of the other two, so that
+//! the requests of other source addresses are next.
 
 mod pool;
 mod requesters;
@@ -56,12 +56,9 @@ const BRIEF_SEPARATORS: usize = 2048;
 /// handler.
 pub(crate) const REQUEST_OVERHEAD: usize = 8 << 10;
 
-/// Maximum number of large bodies that are received at a time. The others are not read, so their clients must wait.
-/// Receiving a body needs as much CPU time as the answers to thousands of small requests.
-const RECEIVED_AT_ONCE: usize = 8;
-
-/// Maximum number of large bodies of one source address that are received at a time.
-const RECEIVED_OF_SOURCE: usize = RECEIVED_AT_ONCE / 2;
+/// Smallest maximum number of large bodies that are received or decoded at a time. The others are not read, so their
+/// clients must wait. Receiving a body needs as much CPU time as the answers to thousands of small requests.
+const LARGE_AT_ONCE: usize = 4;
 
 /// Bytes of the part `small` that a source address may hold for each byte that stays free.
 const SOURCE_PER_FREE: usize = 3;
@@ -78,7 +75,8 @@ pub(crate) struct Capacity {
     large: Pool,
     /// Bytes of the part `large` that one source address may hold, unless a single request needs more.
     large_max: usize,
-    receiving: Arc<Semaphore>,
+    /// One permit for each large body that may be received or decoded at a time.
+    turns: Arc<Semaphore>,
     decoding: Arc<Semaphore>,
     decoding_max: usize,
     sources: Sources,
@@ -97,6 +95,8 @@ pub(crate) struct RequestPermit {
     is_large: bool,
     /// Bytes of the part `large` if the request is large, else of the part `small`.
     bytes: usize,
+    /// The turn of a large body, and its share of the turns of the source address.
+    turn: Option<(OwnedSemaphorePermit, Option<OwnedSemaphorePermit>)>,
     /// Bytes of the part `decoding`.
     decoding: Option<OwnedSemaphorePermit>,
     /// The rest of [`QUEUE_MAX`].
@@ -123,14 +123,15 @@ impl Capacity {
         let largest = body_max.saturating_add(REQUEST_OVERHEAD).min(part);
         // One source address may send the largest body, and leaves room for the largest body of another one.
         let large_max = (part - part / 4).min(part - largest).max(largest);
+        let turns = LARGE_AT_ONCE.max(2 * long_work_max());
         Self {
             slots: Pool::new(limits.requests),
             small: Pool::new(part),
             large: Pool::new(part),
             large_max,
-            sources: Sources::new(part),
+            sources: Sources::new(part, turns / 2),
             requesters: Arc::new(Requesters::new(decoding_max / 4)),
-            receiving: Arc::new(Semaphore::new(RECEIVED_AT_ONCE)),
+            turns: Arc::new(Semaphore::new(turns)),
             decoding: Arc::new(Semaphore::new(decoding_max)),
             decoding_max,
             workers,
@@ -155,6 +156,7 @@ impl Capacity {
             has_slot: false,
             is_large: false,
             bytes: 0,
+            turn: None,
             decoding: None,
             queue: QUEUE_MAX,
             _in_flight: in_flight,
@@ -237,10 +239,13 @@ impl RequestPermit {
         }
     }
 
-    /// Waits until the large body of this request may be received.
-    pub(crate) async fn receive_turn(&mut self) -> Result<ReceiveTurn, Overloaded> {
-        let turns = Arc::clone(&self.capacity.receiving);
-        let of_source = self.source.as_ref().map(|(_, source)| &source.receiving);
+    /// Waits until the large body of this request may be received, unless it may be already.
+    pub(crate) async fn take_turn(&mut self) -> Result<(), Overloaded> {
+        if self.turn.is_some() {
+            return Ok(());
+        }
+        let turns = Arc::clone(&self.capacity.turns);
+        let of_source = self.source.as_ref().map(|(_, source)| &source.turns);
         let of_source = of_source.map(Arc::clone);
         let begin = Instant::now();
         let taken = timeout(self.queue, async {
@@ -248,15 +253,17 @@ impl RequestPermit {
                 Some(turns) => Some(turns.acquire_owned().await?),
                 None => None,
             };
-            let turn = turns.acquire_owned().await?;
-            Ok::<_, AcquireError>(ReceiveTurn {
-                _turn: turn,
-                _of_source: of_source,
-            })
+            Ok::<_, AcquireError>((turns.acquire_owned().await?, of_source))
         });
         let taken = taken.await;
         self.queue = self.queue.saturating_sub(begin.elapsed());
-        taken.map_err(|_| Overloaded)?.map_err(|_| Overloaded)
+        self.turn = Some(taken.map_err(|_| Overloaded)?.map_err(|_| Overloaded)?);
+        Ok(())
+    }
+
+    /// Ends the turn, because the body was decoded. The next large body may be received.
+    pub(crate) fn end_turn(&mut self) {
+        self.turn = None;
     }
 
     /// Sets the size of the body that the request holds.
@@ -352,6 +359,7 @@ impl RequestPermit {
         }
         self.hold(answer.capacity())?;
         self.decoding = None;
+        self.end_turn();
         self.release_slot();
         Ok(Bytes::from_owner(Answer {
             bytes: answer,
@@ -416,13 +424,6 @@ impl Drop for RequestPermit {
             self.capacity.sources.release(address, source);
         }
     }
-}
-
-/// The turn of a large body that is being received. Dropping the value ends the turn.
-#[derive(Debug)]
-pub(crate) struct ReceiveTurn {
-    _turn: OwnedSemaphorePermit,
-    _of_source: Option<OwnedSemaphorePermit>,
 }
 
 /// The data of an answer, with the capacity that it holds.

@@ -119,6 +119,7 @@ impl Arrived {
             .run(|| review::decode(&body))
             .await?
             .map_err(|error| HttpError::malformed(&error))?;
+        work.permit.end_turn();
         let outcome = match webhook {
             Webhook::Mutate => expect_workload(&request).map(|()| Warnings::default()),
             Webhook::Validate => {

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Semaphore;
 
-use super::RECEIVED_OF_SOURCE;
 use super::pool::Pool;
 
 /// The bytes that the requests of one source address hold, and its places in the queues.
@@ -15,8 +14,8 @@ use super::pool::Pool;
 pub(super) struct Source {
     pub(super) small: Pool,
     pub(super) large: Pool,
-    /// The turns to receive a large body.
-    pub(super) receiving: Arc<Semaphore>,
+    /// One permit for each large body that may be received or decoded at a time.
+    pub(super) turns: Arc<Semaphore>,
     /// One permit: the place of the source address among the requests that wait for the part `decoding`.
     pub(super) decoding: Arc<Semaphore>,
     /// One permit: the place of the source address among the requests that wait for a CPU.
@@ -28,13 +27,16 @@ pub(super) struct Source {
 pub(super) struct Sources {
     /// Bytes of the part `small`, and of the part `large`.
     part: usize,
+    /// Number of turns of one source address.
+    turns: usize,
     by_address: Mutex<HashMap<IpAddr, Arc<Source>>>,
 }
 
 impl Sources {
-    pub(super) fn new(part: usize) -> Self {
+    pub(super) fn new(part: usize, turns: usize) -> Self {
         Self {
             part,
+            turns,
             by_address: Mutex::default(),
         }
     }
@@ -45,7 +47,7 @@ impl Sources {
             Arc::new(Source {
                 small: Pool::new(self.part),
                 large: Pool::new(self.part),
-                receiving: Arc::new(Semaphore::new(RECEIVED_OF_SOURCE)),
+                turns: Arc::new(Semaphore::new(self.turns)),
                 decoding: Arc::new(Semaphore::new(1)),
                 worker: Arc::new(Semaphore::new(1)),
             })
