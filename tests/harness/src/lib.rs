@@ -7,6 +7,8 @@
 //! [`Milo`] is separate. It starts only the API servers of the projects and the root, with a front and an authorizer
 //! inside this process.
 //!
+//! [`QuotaSystem`] is a double of Milo's quota system. It is added to the API servers of projects.
+//!
 //! [`Hub`] is a hub alone. Its cells are elsewhere.
 //!
 //! [`Node`] is a cluster with a real node, on which Pods run. It needs root.
@@ -44,6 +46,7 @@ pub mod process;
 pub mod prometheus;
 pub mod provider;
 pub mod proxy;
+pub mod quota;
 mod registration;
 pub mod rights;
 pub mod rivals;
@@ -61,6 +64,7 @@ pub use installation::{Installation, InstallationConfig};
 pub use milo::{Milo, MiloConfig};
 pub use node::{Node, NodeConfig};
 pub use plane::Plane;
+pub use quota::QuotaSystem;
 
 /// Runs a tether, the provider or the process 1 of a node if this process was started as one of them. In this case, the
 /// function does not return.
