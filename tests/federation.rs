@@ -76,6 +76,8 @@ mod policies;
 mod projections;
 #[path = "federation/proofs.rs"]
 mod proofs;
+#[path = "federation/quota_double.rs"]
+mod quota_double;
 #[path = "federation/refusals.rs"]
 mod refusals;
 #[path = "federation/repair.rs"]
@@ -324,6 +326,9 @@ fn all() -> Vec<(&'static str, Test)> {
         Milo milo::tests_can_override_the_authorizer;
         Milo milo::a_watch_streams;
         Milo milo::a_project_that_hangs_or_refuses;
+        Milo quota_double::behaves_as_milo;
+        Milo quota_double::continues_after_outages;
+        Apart quota_double::a_claim_for_a_project_is_registered;
         Admission admission::a_user_with_the_right_may_use_a_network;
         Admission admission::every_claim_identifies_the_requester;
         Admission admission::every_claim_reaches_the_authorizer;
