@@ -86,7 +86,7 @@ impl BodyReader {
         while let Some(size) = self.next_frame().await? {
             let arrived = self.first.len() + self.all.len() + size;
             if arrived > SMALL_BODY {
-                permit.take_turn().await?;
+                permit.take_turn(self.announced).await?;
             }
             if let Some(data) = self.waiting.take() {
                 self.add(data, permit)?;
@@ -159,7 +159,7 @@ mod tests {
         for address in 4.. {
             let mut permit = admit(address);
             permit.end_queue(Instant::now());
-            match permit.take_turn().await {
+            match permit.take_turn(SMALL_BODY).await {
                 Ok(()) => busy.push(permit),
                 Err(_) => break,
             }

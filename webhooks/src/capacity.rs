@@ -77,6 +77,9 @@ pub(crate) struct Capacity {
     large_max: usize,
     /// One permit for each large body that may be received or decoded at a time.
     turns: Arc<Semaphore>,
+    /// One permit for each byte of the part `large`. All bodies with a turn fit into it, so none of them is received in
+    /// vain.
+    turn_bytes: Arc<Semaphore>,
     decoding: Arc<Semaphore>,
     decoding_max: usize,
     sources: Sources,
@@ -95,8 +98,8 @@ pub(crate) struct RequestPermit {
     is_large: bool,
     /// Bytes of the part `large` if the request is large, else of the part `small`.
     bytes: usize,
-    /// The turn of a large body, and its share of the turns of the source address.
-    turn: Option<(OwnedSemaphorePermit, Option<OwnedSemaphorePermit>)>,
+    /// The turn of a large body.
+    turn: Option<Turn>,
     /// Bytes of the part `decoding`.
     decoding: Option<OwnedSemaphorePermit>,
     /// The rest of [`QUEUE_MAX`].
@@ -132,6 +135,7 @@ impl Capacity {
             sources: Sources::new(part, turns / 2),
             requesters: Arc::new(Requesters::new(decoding_max / 4)),
             turns: Arc::new(Semaphore::new(turns)),
+            turn_bytes: Arc::new(Semaphore::new(part.min(u32::MAX as usize))),
             decoding: Arc::new(Semaphore::new(decoding_max)),
             decoding_max,
             workers,
@@ -239,12 +243,17 @@ impl RequestPermit {
         }
     }
 
-    /// Waits until the large body of this request may be received, unless it may be already.
-    pub(crate) async fn take_turn(&mut self) -> Result<(), Overloaded> {
+    /// Waits until the large body of this request may be received, unless it may be already. `announced` is the largest
+    /// size that the body can have.
+    pub(crate) async fn take_turn(&mut self, announced: usize) -> Result<(), Overloaded> {
         if self.turn.is_some() {
             return Ok(());
         }
+        let bytes = announced.saturating_add(REQUEST_OVERHEAD);
+        let most = self.capacity.large.max().min(u32::MAX as usize);
+        let bytes = u32::try_from(bytes.min(most)).map_err(|_| Overloaded)?;
         let turns = Arc::clone(&self.capacity.turns);
+        let all_bytes = Arc::clone(&self.capacity.turn_bytes);
         let of_source = self.source.as_ref().map(|(_, source)| &source.turns);
         let of_source = of_source.map(Arc::clone);
         let begin = Instant::now();
@@ -253,7 +262,11 @@ impl RequestPermit {
                 Some(turns) => Some(turns.acquire_owned().await?),
                 None => None,
             };
-            Ok::<_, AcquireError>((turns.acquire_owned().await?, of_source))
+            Ok::<_, AcquireError>(Turn {
+                _place: turns.acquire_owned().await?,
+                _bytes: all_bytes.acquire_many_owned(bytes).await?,
+                _of_source: of_source,
+            })
         });
         let taken = taken.await;
         self.queue = self.queue.saturating_sub(begin.elapsed());
@@ -424,6 +437,14 @@ impl Drop for RequestPermit {
             self.capacity.sources.release(address, source);
         }
     }
+}
+
+/// The turn of a large body that is received or decoded. Dropping the value ends the turn.
+#[derive(Debug)]
+struct Turn {
+    _place: OwnedSemaphorePermit,
+    _bytes: OwnedSemaphorePermit,
+    _of_source: Option<OwnedSemaphorePermit>,
 }
 
 /// The data of an answer, with the capacity that it holds.
