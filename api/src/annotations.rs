@@ -43,6 +43,9 @@ pub const QUARANTINE_FINGERPRINT: &str = "compute.datumapis.com/quarantine-finge
 /// When the quarantine began.
 pub const QUARANTINE_TIME: &str = "compute.datumapis.com/quarantine-time";
 
+/// Name of the Instance that a ResourceClaim is for. A label could not have a name of this length.
+pub const INSTANCE_NAME: &str = "compute.datumapis.com/instance-name";
+
 /// Every annotation, as `docs/reference/labels.md` describes it.
 pub const ALL: &[MetadataKey] = &[
     metadata_key(
@@ -140,5 +143,11 @@ pub const ALL: &[MetadataKey] = &[
         "Instance; hub",
         "`projector`",
         "When the quarantine began.",
+    ),
+    metadata_key(
+        INSTANCE_NAME,
+        "ResourceClaim; project",
+        "`quota`",
+        "Name of the Instance that the claim is for.",
     ),
 ];

@@ -3,7 +3,7 @@
 //! `cargo xtask docs` writes `docs/reference/conditions.md` from these lists.
 
 use crate::condition::ConditionStatus::{self, False, True, Unknown};
-use crate::reasons::{self, copied_to_hub, quarantine};
+use crate::reasons::{self, copied_to_hub, quarantine, quota_granted};
 use crate::{instance, karmada, milo, networking, workload, workload_deployment};
 use reasons::{
     instance as of_instance, workload as of_workload, workload_deployment as of_deployment,
@@ -480,6 +480,124 @@ pub const WRITTEN: &[WrittenCondition] = &[
     ),
     written(
         INSTANCE,
+        EVERYWHERE,
+        instance::QUOTA_GRANTED,
+        True,
+        quota_granted::QUOTA_AVAILABLE,
+        ("The quota of the project covers the Instance.", NOTHING),
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::QUOTA_GRANTED,
+        True,
+        quota_granted::QUOTA_DISABLED,
+        (
+            "The cell does not enforce quota, because its config file names no credentials for it.",
+            "To enforce quota, set `discovery.quotaKubeconfigPath` in the cell.",
+        ),
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::QUOTA_GRANTED,
+        Unknown,
+        quota_granted::PENDING_EVALUATION,
+        (
+            "The claim of the Instance exists, and the quota system has not decided about it yet.",
+            NOTHING,
+        ),
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::QUOTA_GRANTED,
+        Unknown,
+        quota_granted::NO_BUDGET,
+        (
+            "The quota system has not decided about the claim for a minute or longer.",
+            "Check whether the project has a ResourceGrant for the types that the message names, and whether the quota system runs.",
+        ),
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::QUOTA_GRANTED,
+        False,
+        quota_granted::QUOTA_EXCEEDED,
+        (
+            "The quota of the project does not have the amounts that the Instance needs. The claim is tried again.",
+            "Raise the quota of the project, or delete what uses it.",
+        ),
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::QUOTA_GRANTED,
+        False,
+        quota_granted::VALIDATION_FAILED,
+        (
+            "The quota system refuses the claim itself. The message is its message. The claim is tried again.",
+            "Check that the resource types are registered.",
+        ),
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::QUOTA_GRANTED,
+        False,
+        quota_granted::NAMESPACE_NOT_FOUND,
+        (
+            "The project does not have the namespace that the claim would be in, or the namespace is being deleted.",
+            "Check whether the project's namespace was deleted. If not, correct the label `meta.datumapis.com/upstream-namespace` of the hub namespace.",
+        ),
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::QUOTA_GRANTED,
+        False,
+        quota_granted::PROJECT_NOT_FOUND,
+        (
+            "The API server of the project is not there, or does not serve ResourceClaims.",
+            "Check whether the project exists, and where the kubeconfig for quota leads.",
+        ),
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::QUOTA_GRANTED,
+        False,
+        quota_granted::MISCONFIGURED,
+        (
+            "The API server of the project refuses the claim. The message contains the error.",
+            "Check the rights of the credentials in `discovery.quotaKubeconfigPath`, the ResourceRegistrations, and whether the project is suspended.",
+        ),
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::QUOTA_GRANTED,
+        False,
+        quota_granted::BACKEND_UNAVAILABLE,
+        (
+            "The API server of the project does not answer. The log has the cause. An Instance that has quota keeps it.",
+            "Make the API server reachable for the cell.",
+        ),
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::QUOTA_GRANTED,
+        False,
+        quota_granted::PROJECT_ID_UNRESOLVABLE,
+        (
+            "The Namespace in the cell lacks a label `meta.datumapis.com/upstream-*`, so the project is unknown.",
+            "Check whether the management process runs and Karmada propagates the Namespace. They restore the label that the message names.",
+        ),
+    ),
+    written(
+        INSTANCE,
         CELL,
         instance::COPIED_TO_HUB,
         False,
@@ -588,7 +706,7 @@ pub const READ: &[ReadCondition] = &[
         plane: PlaneKind::Cell,
         type_: instance::QUOTA_GRANTED,
         reason: None,
-        writer: "the quota controller of the cell; not part of this version",
+        writer: "`quota`",
         effect: "While it is False, `Ready` is False with its message, and `ReplicasReady` of the WorkloadDeployment is False.",
     },
     ReadCondition {

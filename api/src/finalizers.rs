@@ -8,6 +8,8 @@ pub const WORKLOAD_CONTROLLER: &str = "compute.datumapis.com/workload-controller
 pub const FEDERATOR: &str = "compute.datumapis.com/federator";
 /// On an Instance (cell): waits until the hub copy is deleted.
 pub const INSTANCE_CONTROLLER: &str = "compute.datumapis.com/instance-controller";
+/// On an Instance (cell): waits until its ResourceClaim is deleted.
+pub const QUOTA_CLAIM: &str = "quota.compute.datumapis.com/claim-cleanup";
 
 /// Every finalizer, as `docs/reference/labels.md` describes it.
 pub const ALL: &[MetadataKey] = &[
@@ -28,5 +30,11 @@ pub const ALL: &[MetadataKey] = &[
         "Instance; cell",
         "`deployment`, `instance-writeback`",
         "Waits until the hub's copy is deleted.",
+    ),
+    metadata_key(
+        QUOTA_CLAIM,
+        "Instance; cell",
+        "`deployment`, `quota`",
+        "Waits until the ResourceClaim of the Instance is deleted in its project.",
     ),
 ];

@@ -23,6 +23,8 @@ pub const AVAILABLE: &str = "Available";
 pub const QUOTA_GRANTED: &str = "QuotaGranted";
 /// Condition that exists only while it is False: the cell's Instance is not copied to the hub.
 pub const COPIED_TO_HUB: &str = "CopiedToHub";
+/// Scheduling gate that `quota` removes once the quota of the project covers the instance.
+pub const QUOTA_GATE: &str = "Quota";
 
 /// Desired state of an Instance.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]

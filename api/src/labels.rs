@@ -17,8 +17,11 @@ pub const PLACEMENT_NAME: &str = "compute.datumapis.com/placement-name";
 pub const INSTANCE_CITY_CODE: &str = "compute.datumapis.com/city-code";
 /// Decimal ordinal of the Instance within its WorkloadDeployment.
 pub const INSTANCE_INDEX: &str = "compute.datumapis.com/instance-index";
-/// Name of the cell that wrote the hub's copy of the Instance. On hub Instances and projections.
+/// Name of the cell that wrote the hub's copy of the Instance. On hub Instances and projections. On a ResourceClaim, the
+/// cell of the Instance that the claim is for.
 pub const SOURCE_CLUSTER: &str = "compute.datumapis.com/source-cluster";
+/// Namespace in the cell of the Instance that a ResourceClaim is for.
+pub const INSTANCE_NAMESPACE: &str = "compute.datumapis.com/instance-namespace";
 
 /// City code, case preserved. On hub WorkloadDeployments, their copies in the cells, PropagationPolicies and Karmada
 /// Clusters. PropagationPolicies select WorkloadDeployments and cells by this label.
@@ -92,9 +95,15 @@ pub const ALL: &[MetadataKey] = &[
     ),
     metadata_key(
         SOURCE_CLUSTER,
-        "Instance; hub, project",
-        "`instance-writeback`",
-        "Name of the cell that wrote the hub's copy of the Instance.",
+        "Instance; hub, project. ResourceClaim; project",
+        "`instance-writeback`, `quota`",
+        "Name of the cell that wrote the hub's copy of the Instance. On a ResourceClaim, the cell of its Instance.",
+    ),
+    metadata_key(
+        INSTANCE_NAMESPACE,
+        "ResourceClaim; project",
+        "`quota`",
+        "Namespace in the cell of the Instance that the claim is for.",
     ),
     metadata_key(
         CITY_CODE,

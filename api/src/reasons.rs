@@ -74,6 +74,32 @@ pub mod instance {
     pub const RUNNING: &str = "Running";
 }
 
+/// Reasons of `QuotaGranted` of an Instance.
+pub mod quota_granted {
+    /// The quota system has granted the claim.
+    pub const QUOTA_AVAILABLE: &str = "QuotaAvailable";
+    /// The cell does not enforce quota.
+    pub const QUOTA_DISABLED: &str = "QuotaDisabled";
+    /// The quota system has not decided about the claim yet.
+    pub const PENDING_EVALUATION: &str = "PendingEvaluation";
+    /// The quota system has not decided about the claim for long.
+    pub const NO_BUDGET: &str = "QuotaNoBudget";
+    /// The quota of the project does not have the amounts.
+    pub const QUOTA_EXCEEDED: &str = crate::reasons::workload_deployment::QUOTA_EXCEEDED;
+    /// The quota system refuses the claim itself.
+    pub const VALIDATION_FAILED: &str = "ValidationFailed";
+    /// The project does not have the namespace of the claim.
+    pub const NAMESPACE_NOT_FOUND: &str = "QuotaNamespaceNotFound";
+    /// The API server of the project is not there, or does not serve ResourceClaims.
+    pub const PROJECT_NOT_FOUND: &str = "QuotaProjectNotFound";
+    /// The API server of the project refuses the claim.
+    pub const MISCONFIGURED: &str = "QuotaMisconfigured";
+    /// The API server of the project does not answer.
+    pub const BACKEND_UNAVAILABLE: &str = "QuotaBackendUnavailable";
+    /// The Namespace in the cell does not identify the project.
+    pub const PROJECT_ID_UNRESOLVABLE: &str = "QuotaProjectIDUnresolvable";
+}
+
 /// Reasons of `CopiedToHub` of an Instance.
 pub mod copied_to_hub {
     /// The Instance lacks labels that link it to its WorkloadDeployment.

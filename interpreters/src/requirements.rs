@@ -6,18 +6,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use api::decode::for_each;
+use api::instance_type;
 use api::quantity::Amount;
 use serde::{Deserialize, Deserializer};
 
 use crate::error::InterpretError;
 use crate::quantities::{ContainerLimits, Quantities};
 use crate::review::Requirements;
-
-/// The size of each instance type. See docs/concepts/interpreter.md.
-const INSTANCE_TYPES: [(&str, [(&str, &str); 2]); 1] = [(
-    "datumcloud/d1-standard-2",
-    [("cpu", "1"), ("memory", "2Gi")],
-)];
 
 /// The parts of an instance spec that determine the requirements.
 #[derive(Default, Deserialize)]
@@ -110,9 +105,7 @@ fn printed((resource, amount): (Cow<'_, str>, Amount)) -> (String, String) {
 }
 
 fn of_instance_type(instance_type: &str) -> Option<BTreeMap<String, String>> {
-    let (_, size) = INSTANCE_TYPES
-        .iter()
-        .find(|(name, _)| *name == instance_type)?;
+    let size = instance_type::size(instance_type)?;
     Some(
         size.iter()
             .map(|(resource, amount)| ((*resource).to_owned(), (*amount).to_owned()))
