@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use crate::cache::{ListLimiter, Reflector, SyncState};
 use crate::connect::ConnectError;
 use discovery::{Connect, Discovered};
-pub use discovery::{DiscoveryConfig, DiscoveryKind};
+pub use discovery::{DiscoveryConfig, DiscoveryKind, ProjectClients};
 pub use engaged_project::{EngagedProject, NotCurrent};
 pub use handler::{ProjectHandler, RegistryContext};
 use registry::{ProjectEntry, Registry};

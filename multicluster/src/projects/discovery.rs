@@ -143,6 +143,36 @@ pub(super) fn connect(
     }))
 }
 
+/// Makes clients of the API servers of projects without discovering the projects. The clients share credentials and
+/// connections.
+pub struct ProjectClients(Connect);
+
+impl ProjectClients {
+    /// Makes clients with the host and the credentials of this configuration. The path of its URL is replaced by that of
+    /// the project. Writes fail unless this process is the leader.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::Client`] if the configuration is invalid for every project.
+    pub fn new(
+        template: ClusterConfig,
+        user_agent: &str,
+        leadership: Leadership,
+    ) -> Result<Self, ConnectError> {
+        let connect = connect(DiscoveryKind::Project, template, user_agent, leadership)?;
+        Ok(Self(connect))
+    }
+
+    /// Makes a client of the API server of this project.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::Client`] if the project has no valid URL.
+    pub fn client(&self, project: &ProjectName) -> Result<Client, ConnectError> {
+        (self.0)(project)
+    }
+}
+
 /// Returns the URL of a project's API server. The URL is a path on the template's host, or it has another host. The
 /// path of the template is ignored.
 fn address(kind: DiscoveryKind, template: &Uri, name: &ProjectName) -> http::Result<Uri> {
