@@ -110,6 +110,7 @@ async fn wire(args: Args, config: Config) -> anyhow::Result<RunningApp> {
     let AppContext {
         args,
         registry,
+        cell_registry,
         planes_metrics,
         controllers,
         servers,
@@ -117,7 +118,7 @@ async fn wire(args: Args, config: Config) -> anyhow::Result<RunningApp> {
     } = context;
     endpoints::start_admin(&servers, &args, readiness).await?;
     if let Some(metrics) = metrics {
-        metrics.serve(&servers, registry);
+        metrics.serve(&servers, [registry, cell_registry]);
     }
     let election = LeaderElection::start(&args, own_config, &planes_metrics, leadership)?;
     Ok(RunningApp {

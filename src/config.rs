@@ -29,6 +29,8 @@ pub(crate) struct Config {
     pub(crate) discovery: DiscoveryMode,
     /// Name of this cell (`discovery.clusterName`).
     pub(crate) cluster_name: Option<CellName>,
+    /// Where a cell claims quota; `None` if it claims none.
+    pub(crate) quota: Option<QuotaConfig>,
     /// The given fields of the Go manager that have no effect.
     pub(crate) ignored: Vec<&'static str>,
 }
@@ -49,6 +51,17 @@ pub(crate) struct MiloDiscovery {
     pub(crate) internal_service_discovery: bool,
     pub(crate) discovery_kubeconfig: Option<PathBuf>,
     pub(crate) project_kubeconfig: Option<PathBuf>,
+}
+
+/// Where a cell claims quota.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct QuotaConfig {
+    /// The field of the config file that has the kubeconfig, for error messages.
+    pub(crate) field: &'static str,
+    pub(crate) kubeconfig: PathBuf,
+    /// Whether the path of the kubeconfig's URL is replaced by that of each project. With `discovery.mode: single`, the
+    /// kubeconfig is that of the only project.
+    pub(crate) per_project: bool,
 }
 
 /// The metrics server.
@@ -108,6 +121,7 @@ impl Config {
             },
             webhooks: webhook_server.map(WebhookSection::checked).transpose()?,
             cluster_name: discovery.cluster_name.clone(),
+            quota: discovery.quota(),
             discovery: discovery.checked()?,
             ignored,
         })
@@ -149,6 +163,22 @@ impl WebhookSection {
 }
 
 impl DiscoverySection {
+    /// Returns where quota is claimed. Milo's projects have a second choice: the credentials that discovery uses for
+    /// them.
+    fn quota(&self) -> Option<QuotaConfig> {
+        let per_project = matches!(self.mode, ModeField::Milo);
+        let config = |field, path: &Option<PathBuf>| {
+            path.clone().map(|kubeconfig| QuotaConfig {
+                field,
+                kubeconfig,
+                per_project,
+            })
+        };
+        let own = config("quotaKubeconfigPath", &self.quota_kubeconfig_path);
+        let projects = &self.project_kubeconfig_path;
+        own.or_else(|| config("projectKubeconfigPath", projects).filter(|_| per_project))
+    }
+
     fn checked(self) -> anyhow::Result<DiscoveryMode> {
         let milo = MiloDiscovery {
             internal_service_discovery: self.internal_service_discovery.unwrap_or_default(),

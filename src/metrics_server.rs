@@ -6,6 +6,7 @@ mod reviewer;
 mod tests;
 mod token_review;
 
+use std::iter;
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
@@ -15,7 +16,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::{HeaderValue, StatusCode, header};
 use kube::Client;
-use prometheus_client::encoding::text::{encode, encode_registry};
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
 use tracing::warn;
@@ -28,7 +29,7 @@ const OPENMETRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
 struct MetricsState {
-    registry: Registry,
+    registries: Vec<Registry>,
     webhooks: Arc<OnceLock<Handle>>,
 }
 
@@ -36,16 +37,21 @@ struct MetricsState {
 /// `reviewer`, each request must contain a bearer token. The `reviewer` API server must allow the user of the token to
 /// `get` `/metrics`.
 pub(crate) fn router(
-    registry: Registry,
+    registries: Vec<Registry>,
     webhooks: Arc<OnceLock<Handle>>,
     reviewer: Option<Client>,
 ) -> Router {
     let metrics = get(async |State(state): State<Arc<MetricsState>>| {
-        let MetricsState { registry, webhooks } = &*state;
+        let MetricsState {
+            registries,
+            webhooks,
+        } = &*state;
         let mut text = String::new();
         let process = process_metrics::registry(webhooks.get().cloned());
-        let encoded =
-            encode_registry(&mut text, &process).and_then(|()| encode(&mut text, registry));
+        let mut all = iter::once(&process).chain(registries);
+        let encoded = all
+            .try_for_each(|registry| encode_registry(&mut text, registry))
+            .and_then(|()| encode_eof(&mut text));
         match encoded {
             Ok(()) => ([(header::CONTENT_TYPE, OPENMETRICS)], text).into_response(),
             Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
@@ -53,7 +59,10 @@ pub(crate) fn router(
     });
     let router = Router::new()
         .route("/metrics", metrics)
-        .with_state(Arc::new(MetricsState { registry, webhooks }));
+        .with_state(Arc::new(MetricsState {
+            registries,
+            webhooks,
+        }));
     match reviewer {
         Some(client) => {
             let reviews = Reviews {

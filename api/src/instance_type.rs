@@ -6,14 +6,14 @@ pub const CPU: &str = "cpu";
 pub const MEMORY: &str = "memory";
 
 /// The resources of an instance type, and the quantity of each.
-pub type Size = [(&'static str, &'static str); 2];
+pub type InstanceTypeSize = [(&'static str, &'static str); 2];
 
 /// The size of each instance type.
-const INSTANCE_TYPES: [(&str, Size); 1] =
+const INSTANCE_TYPES: [(&str, InstanceTypeSize); 1] =
     [("datumcloud/d1-standard-2", [(CPU, "1"), (MEMORY, "2Gi")])];
 
 /// Returns the size of an instance type, if it is built in.
-pub fn size(instance_type: &str) -> Option<&'static Size> {
+pub fn size(instance_type: &str) -> Option<&'static InstanceTypeSize> {
     let mut types = INSTANCE_TYPES.iter();
     let (_, size) = types.find(|(name, _)| *name == instance_type)?;
     Some(size)

@@ -37,19 +37,19 @@ pub const MEMORY: &str = "compute.datumapis.com/memory";
 pub struct ResourceClaimSpec {
     /// The project whose quota is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub consumer_ref: Option<ObjectReference>,
+    pub consumer_ref: Option<UnversionedReference>,
     /// The amounts, one for each resource type.
     #[serde(default)]
     pub requests: Vec<ResourceRequest>,
     /// The object that the claim is for. It must be in the same control plane as the claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resource_ref: Option<ObjectReference>,
+    pub resource_ref: Option<UnversionedReference>,
 }
 
 /// An object without a version: `ConsumerRef` and `UnversionedObjectReference` of Milo.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ObjectReference {
+pub struct UnversionedReference {
     /// API group. Empty for the core group.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub api_group: String,

@@ -1,8 +1,14 @@
 //! The API servers and caches of a cell.
 
-use api::{CellName, Instance, WorkloadDeployment};
-use kube::Client;
+use api::{CellName, Instance, ProjectName, WorkloadDeployment};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Client, Resource, ResourceExt};
 use multicluster::Cache;
+use multicluster::cache::{Index, Reflector};
+
+use crate::hub::upstream;
+use crate::objects::Namespace;
+use crate::runtime::triggers::lookups::CellLookups;
 
 /// The cell of this process. The hub is read with GET requests for single objects and is not watched, because a cell
 /// has no permission to list there.
@@ -12,4 +18,35 @@ pub(crate) struct CellCaches {
     pub(crate) hub: Client,
     pub(crate) deployments: Cache<WorkloadDeployment>,
     pub(crate) instances: Cache<Instance>,
+    /// The Namespaces. The cache stays empty in a cell that does not enforce quota.
+    pub(crate) namespaces: Cache<Namespace>,
+    /// The Namespaces, indexed by the project in their labels.
+    pub(crate) namespaces_of: Index<Namespace>,
+}
+
+impl CellCaches {
+    /// Adds the index of Namespaces by project.
+    pub(crate) fn by_project(namespaces: &Reflector<Namespace>) -> Index<Namespace> {
+        namespaces.index(|namespace| {
+            let project = upstream::project(namespace.meta());
+            project.iter().map(ToString::to_string).collect()
+        })
+    }
+
+    /// Returns whether the cell has an Instance of this project.
+    pub(crate) fn has_instances_of(&self, project: &ProjectName) -> bool {
+        let namespaces = self.namespaces_of.get(project.as_str());
+        let mut namespaces = namespaces.iter().map(|namespace| namespace.name_any());
+        namespaces.any(|namespace| !self.instances_in(&namespace).is_empty())
+    }
+}
+
+impl CellLookups for CellCaches {
+    fn project_of(&self, namespace: &str) -> Option<ProjectName> {
+        upstream::project(&self.namespaces.metadata_of("", namespace)?)
+    }
+
+    fn instances_in(&self, namespace: &str) -> Vec<ObjectMeta> {
+        self.instances.metadata(namespace)
+    }
 }

@@ -14,13 +14,17 @@ use crate::cell::CellCaches;
 use crate::deployment::DeploymentController;
 use crate::instance::ReadinessController;
 use crate::instance_writeback::InstanceWriteback;
+use crate::objects::Namespace;
+pub use crate::quota::ConnectLedger;
+use crate::quota::QuotaController;
 use crate::runtime::Clock;
 use crate::runtime::events::Events;
-use crate::runtime::keys::ObjectKey;
+use crate::runtime::keys::{ClaimKey, ObjectKey};
+use crate::runtime::triggers::lookups::CellLookups;
 use crate::runtime::triggers::{CellSource, wake};
 use crate::runtime::wiring::{Controller, Synced, Wiring};
 use crate::runtime::write::Writer;
-use crate::{deployment, instance, instance_writeback};
+use crate::{deployment, instance, instance_writeback, quota};
 
 /// The dependencies of the controllers of a cell.
 pub struct Config {
@@ -30,6 +34,8 @@ pub struct Config {
     pub client: Client,
     /// The hub.
     pub hub: Client,
+    /// Makes the clients of the API servers that have the quota of projects. `None` if quota is not enforced.
+    pub quota: Option<ConnectLedger>,
     /// The metrics that count writes and reconciliations.
     pub metrics: Metrics,
     /// Cancelled once this process may write.
@@ -44,27 +50,34 @@ struct CellQueues {
     deployment: Queue<ObjectKey>,
     instance: Queue<ObjectKey>,
     writeback: Queue<ObjectKey>,
+    quota: Queue<ClaimKey>,
 }
 
 impl CellQueues {
     /// Passes a change to the triggers of each controller.
-    fn wake(&self, source: CellSource, change: Change<'_>) {
+    fn wake(&self, source: CellSource, change: Change<'_>, cell: &CellCaches) {
         let on_cell = deployment::triggers::ON_CELL;
         wake(&self.deployment, on_cell, source, change, &());
         let on_cell = instance::triggers::ON_CELL;
         wake(&self.instance, on_cell, source, change, &());
         let on_cell = instance_writeback::triggers::ON_CELL;
         wake(&self.writeback, on_cell, source, change, &());
+        let (on_cell, cell) = (quota::triggers::ON_CELL, cell as &dyn CellLookups);
+        wake(&self.quota, on_cell, source, change, cell);
     }
 }
 
 /// Passes each change of a kind to the triggers of its source.
-fn for_each_change<K>(reflector: &mut Reflector<K>, source: CellSource, queues: &CellQueues)
-where
+fn for_each_change<K>(
+    reflector: &mut Reflector<K>,
+    source: CellSource,
+    queues: &CellQueues,
+    cell: &Arc<CellCaches>,
+) where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    let queues = queues.clone();
-    reflector.on_change(move |change| queues.wake(source, change));
+    let (queues, cell) = (queues.clone(), Arc::clone(cell));
+    reflector.on_change(move |change| queues.wake(source, change, &cell));
 }
 
 /// Starts the caches and the controllers of a cell.
@@ -73,6 +86,7 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         name,
         client,
         hub,
+        quota,
         metrics,
         may_write,
         clock,
@@ -80,24 +94,30 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
     let (deployment_queue, deployment_workers) = Queue::new(DeploymentController::NAME, &metrics);
     let (instance_queue, instance_workers) = Queue::new(ReadinessController::NAME, &metrics);
     let (writeback_queue, writeback_workers) = Queue::new(InstanceWriteback::NAME, &metrics);
+    let (quota_queue, quota_workers) = Queue::new(QuotaController::NAME, &metrics);
 
     let mut deployments = Reflector::<WorkloadDeployment>::new("cell", &metrics);
     let mut instances = Reflector::<Instance>::new("cell", &metrics);
+    let mut namespaces = Reflector::<Namespace>::new("cell", &metrics);
     let queues = CellQueues {
         deployment: deployment_queue,
         instance: instance_queue,
         writeback: writeback_queue,
+        quota: quota_queue,
     };
-    for_each_change(&mut deployments, CellSource::Deployments, &queues);
-    for_each_change(&mut instances, CellSource::Instances, &queues);
-
     let cell = Arc::new(CellCaches {
         name,
         client: client.clone(),
         hub,
         deployments: deployments.cache(),
         instances: instances.cache(),
+        namespaces: namespaces.cache(),
+        namespaces_of: CellCaches::by_project(&namespaces),
     });
+    for_each_change(&mut deployments, CellSource::Deployments, &queues, &cell);
+    for_each_change(&mut instances, CellSource::Instances, &queues, &cell);
+    for_each_change(&mut namespaces, CellSource::Namespaces, &queues, &cell);
+
     let mut wiring = Wiring::new(tasks, clock);
     wiring.watch(
         "WorkloadDeployments of the cell",
@@ -105,24 +125,32 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         client.clone(),
     );
     wiring.watch("Instances of the cell", instances, client.clone());
+    let enforces_quota = quota.is_some();
+    if enforces_quota {
+        wiring.watch("Namespaces of the cell", namespaces, client.clone());
+    }
     let ready = wiring.ready_to_write(may_write, &metrics, {
         let (cell, queues) = (Arc::clone(&cell), queues.clone());
         move || {
             cell.deployments
-                .replay(|change| queues.wake(CellSource::Deployments, change));
+                .replay(|change| queues.wake(CellSource::Deployments, change, &cell));
             cell.instances
-                .replay(|change| queues.wake(CellSource::Instances, change));
+                .replay(|change| queues.wake(CellSource::Instances, change, &cell));
         }
     });
     let deployment_controller = DeploymentController {
         cell: Arc::clone(&cell),
         writer: Writer::new(DeploymentController::NAME, &metrics),
-        after_last_instance: Box::new(move |instance| {
-            let change = Change {
-                former: None,
-                current: Some(instance),
-            };
-            queues.wake(CellSource::AfterLastInstance, change);
+        enforces_quota,
+        after_last_instance: Box::new({
+            let cell = Arc::clone(&cell);
+            move |instance| {
+                let change = Change {
+                    former: None,
+                    current: Some(instance),
+                };
+                queues.wake(CellSource::AfterLastInstance, change, &cell);
+            }
         }),
     };
     wiring.run(deployment_workers, &ready, deployment_controller);
@@ -131,6 +159,8 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         writer: Writer::new(ReadinessController::NAME, &metrics),
     };
     wiring.run(instance_workers, &ready, readiness);
+    let quota = QuotaController::new(Arc::clone(&cell), quota, &metrics);
+    wiring.run(quota_workers, &ready, quota);
     let writeback = InstanceWriteback {
         cell,
         writer: Writer::new(InstanceWriteback::NAME, &metrics),

@@ -9,7 +9,7 @@ mod view;
 
 use std::sync::Arc;
 
-use api::instance::InstanceControllerSpec;
+use api::instance::{InstanceControllerSpec, QUOTA_GATE};
 use api::{Instance, InstanceSpec, WorkloadDeployment, finalizers};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
@@ -32,6 +32,8 @@ use view::View;
 pub(crate) struct DeploymentController {
     pub(crate) cell: Arc<CellCaches>,
     pub(crate) writer: Writer,
+    /// Whether new Instances wait for quota.
+    pub(crate) enforces_quota: bool,
     /// Called when the rollout of a WorkloadDeployment has no step left. The argument contains the namespace and the
     /// name of the Instance with the next ordinal.
     pub(crate) after_last_instance: Box<dyn Fn(&ObjectMeta) + Send + Sync>,
@@ -185,12 +187,8 @@ impl DeploymentController {
         ordinal: i32,
     ) -> Result<(), ReconcileError> {
         let mut body = body(deployment, ordinal);
-        let metadata = body.get_mut("metadata").and_then(Value::as_object_mut);
-        if let (None, Some(metadata)) = (existing, metadata) {
-            // The write-back needs this finalizer. Adding the finalizer later could conflict with the first write of
-            // the infrastructure provider.
-            let finalizers = json!([finalizers::INSTANCE_CONTROLLER]);
-            metadata.insert("finalizers".to_owned(), finalizers);
+        if existing.is_none() {
+            self.prepare_new(&mut body);
         }
         let labels = linking_labels(deployment, ordinal);
         // The body has the hash already. The template may be large.
@@ -205,6 +203,30 @@ impl DeploymentController {
             .ensure(context, instances, existing, &body, &[], as_wanted)
             .await
             .map(drop)
+    }
+}
+
+impl DeploymentController {
+    /// Adds to the body of a new Instance what other controllers remove later. The create is a POST, so a later apply
+    /// of this controller does not own these fields: it neither removes them nor adds them again.
+    fn prepare_new(&self, body: &mut Value) {
+        // The write-back needs its finalizer. Adding the finalizer later could conflict with the first write of the
+        // infrastructure provider.
+        let mut finalizers = vec![finalizers::INSTANCE_CONTROLLER];
+        let mut gates = Vec::new();
+        if self.enforces_quota {
+            finalizers.push(finalizers::QUOTA_CLAIM);
+            gates.push(json!({"name": QUOTA_GATE}));
+        }
+        if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.insert("finalizers".to_owned(), json!(finalizers));
+        }
+        let controller = body.pointer_mut("/spec/controller");
+        if let Some(controller) = controller.and_then(Value::as_object_mut)
+            && !gates.is_empty()
+        {
+            controller.insert("schedulingGates".to_owned(), json!(gates));
+        }
     }
 }
 

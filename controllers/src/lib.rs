@@ -26,6 +26,7 @@ mod objects;
 mod policy;
 mod projector;
 mod projects;
+mod quota;
 pub mod runtime;
 #[cfg(test)]
 mod settled;

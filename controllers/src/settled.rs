@@ -21,7 +21,7 @@ use crate::{cell_controllers, management_controllers};
 
 const WEB: &str = "web-us-dfw";
 /// The controllers of both planes.
-const CONTROLLERS: [&str; 9] = [
+const CONTROLLERS: [&str; 10] = [
     "workload",
     "federator",
     "policy",
@@ -31,6 +31,7 @@ const CONTROLLERS: [&str; 9] = [
     "deployment",
     "instance",
     "instance-writeback",
+    "quota",
 ];
 /// Many times longer than every interval of the controllers: resync, renewed watches, re-application.
 const HOURS: Duration = Duration::from_hours(6);
@@ -92,6 +93,7 @@ impl System {
             name: CellName::new("dfw1").unwrap(),
             client: cell.client(),
             hub: hub.client(),
+            quota: None,
             metrics: metrics.clone(),
             may_write: may_write.clone(),
             clock,

@@ -44,6 +44,8 @@ pub struct Metrics {
     events: Family<EventLabels, Counter>,
     writes: Family<WriteLabels, Counter>,
     propagation_seconds: Family<WriteLabels, Histogram>,
+    quota_enforced: Gauge,
+    quota_waiting: Gauge,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -128,6 +130,8 @@ impl Metrics {
             events: Family::default(),
             writes: Family::default(),
             propagation_seconds: Family::new_with_constructor(propagation),
+            quota_enforced: Gauge::default(),
+            quota_waiting: Gauge::default(),
         };
         metrics.register_queues(registry);
         registry.register(
@@ -191,6 +195,32 @@ impl Metrics {
             metrics.propagation_seconds.clone(),
         );
         metrics
+    }
+
+    /// Registers the metrics of quota, which only a cell has. Their names are those of the Go manager, so `registry` has
+    /// another prefix.
+    pub fn register_quota(&self, registry: &mut Registry) {
+        registry.register(
+            "quota_enforcement_enabled",
+            "Only in cells: 1 if this cell makes Instances wait for quota, 0 if its config file names no credentials for it",
+            self.quota_enforced.clone(),
+        );
+        registry.register(
+            "quota_claims_waiting_seconds",
+            "Only in cells: how long the Instance that waits longest for quota has waited, in seconds; 0 if none waits",
+            self.quota_waiting.clone(),
+        );
+    }
+
+    /// Records whether this cell makes Instances wait for quota.
+    pub fn quota_enforced(&self, is_enforced: bool) {
+        self.quota_enforced.set(i64::from(is_enforced));
+    }
+
+    /// Records how long the Instance that waits longest for quota has waited.
+    pub fn quota_waiting(&self, longest: Duration) {
+        let seconds = i64::try_from(longest.as_secs()).unwrap_or(i64::MAX);
+        self.quota_waiting.set(seconds);
     }
 
     fn register_queues(&self, registry: &mut Registry) {

@@ -1,14 +1,16 @@
 //! The clusters that the process connects to, and their clients.
 
 use anyhow::Context;
+use controllers::cell_controllers::ConnectLedger;
 use kube::Client;
 use multicluster::connect::{self, ClusterConfig, ConnectError};
-use tracing::warn;
+use multicluster::projects::ProjectClients;
+use tracing::{error, warn};
 
 use super::context::AppContext;
 use crate::args::OptionalFlag;
 use crate::bind_address::BindAddress;
-use crate::config::{Config, DiscoveryMode};
+use crate::config::{Config, DiscoveryMode, QuotaConfig};
 use crate::user_agent::user_agent;
 
 /// Loads the configuration of the own cluster. Returns `None` if no part of the process needs the own cluster. Also
@@ -75,6 +77,37 @@ pub(super) async fn hub(context: &AppContext, role: &str) -> anyhow::Result<Clie
         .await
         .context("--federation-kubeconfig")?;
     client(context, &config, role)
+}
+
+/// Returns the function that makes the clients for quota. Returns `None` if the cell does not enforce quota.
+///
+/// # Errors
+///
+/// If the kubeconfig cannot be loaded, or if no client can be made from it. The error contains the field. A cell whose
+/// Secret is not mounted must not run without quota.
+pub(super) async fn quota(
+    context: &AppContext,
+    quota: Option<&QuotaConfig>,
+) -> anyhow::Result<Option<ConnectLedger>> {
+    let Some(quota) = quota else {
+        error!(
+            "quota is not enforced: set discovery.quotaKubeconfigPath in the file of --server-config, the kubeconfig of \
+             the projects' API servers"
+        );
+        return Ok(None);
+    };
+    let field = || format!("discovery.{}", quota.field);
+    let template = connect::kubeconfig(&quota.kubeconfig, None)
+        .await
+        .with_context(field)?;
+    if !quota.per_project {
+        let client = client(context, &template, "quota").with_context(field)?;
+        return Ok(Some(Box::new(move |_| Ok(client.clone()))));
+    }
+    let leadership = context.leadership.clone();
+    let clients =
+        ProjectClients::new(template, &user_agent("quota"), leadership).with_context(field)?;
+    Ok(Some(Box::new(move |project| clients.client(project))))
 }
 
 /// Returns a client that sends writes only while this process is the leader.

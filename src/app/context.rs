@@ -14,6 +14,8 @@ use crate::serving::Servers;
 pub(super) struct AppContext {
     pub(super) args: Args,
     pub(super) registry: Registry,
+    /// The metrics of a cell that have the names of the Go manager.
+    pub(super) cell_registry: Registry,
     pub(super) planes_metrics: multicluster::Metrics,
     /// The controllers. They stop first.
     pub(super) controllers: Tasks,
@@ -27,10 +29,15 @@ impl AppContext {
         let mut registry = Registry::with_prefix("compute_federation");
         logging::register(&mut registry);
         let planes_metrics = multicluster::Metrics::register(&mut registry);
+        let mut cell_registry = Registry::with_prefix("compute");
+        if args.enable_cell_controllers {
+            planes_metrics.register_quota(&mut cell_registry);
+        }
         Self {
             leadership: leadership::initial(&args),
             args,
             registry,
+            cell_registry,
             planes_metrics,
             controllers: Tasks::default(),
             servers: Servers::default(),

@@ -222,9 +222,10 @@ pub(super) struct MetricsEndpoint {
 }
 
 impl MetricsEndpoint {
-    /// Starts to serve the registry.
-    pub(super) fn serve(self, servers: &Servers, registry: Registry) {
-        let router = metrics_server::router(registry, servers.webhook_runtime(), self.reviewer);
+    /// Starts to serve the registries.
+    pub(super) fn serve(self, servers: &Servers, registries: [Registry; 2]) {
+        let router =
+            metrics_server::router(registries.into(), servers.webhook_runtime(), self.reviewer);
         servers.serve_operators("metrics", self.listener, self.acceptor, router);
     }
 }

@@ -57,6 +57,7 @@ pub(super) async fn start_controllers(
             name,
             client: own.clone(),
             hub: clusters::hub(context, "cell").await?,
+            quota: clusters::quota(context, config.quota.as_ref()).await?,
             metrics: context.planes_metrics.clone(),
             may_write: context.leadership.gained(),
             clock: clock::now,

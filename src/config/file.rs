@@ -53,10 +53,6 @@ impl ConfigFile {
                 webhooks.is_some_and(|server| server.tls.secret_ref),
             ),
             (
-                "discovery.quotaKubeconfigPath",
-                self.discovery.quota_kubeconfig_path,
-            ),
-            (
                 "discovery.consumerScopedProjection",
                 self.discovery.consumer_scoped_projection,
             ),
@@ -123,8 +119,8 @@ pub(super) struct DiscoverySection {
     pub(super) project_kubeconfig_path: Option<PathBuf>,
     #[serde(default, deserialize_with = "cluster_name")]
     pub(super) cluster_name: Option<CellName>,
-    #[serde(default, deserialize_with = "ignored::quota")]
-    pub(super) quota_kubeconfig_path: bool,
+    #[serde(default, deserialize_with = "path")]
+    pub(super) quota_kubeconfig_path: Option<PathBuf>,
     #[serde(default, deserialize_with = "ignored::projection")]
     pub(super) consumer_scoped_projection: bool,
 }

@@ -144,26 +144,17 @@ fn the_port_of_the_interpreter_is_another_one() {
 fn fields_of_the_go_manager_are_ignored_where_that_is_harmless() {
     let config = parse(
         "featureFlags: {enableReferencedDataGate: false}\nreferencedData: {perObjectLimitBytes: 1}\n\
-         locationSource: ''\ndiscovery: {quotaKubeconfigPath: ''}\n",
+         locationSource: ''\n",
     );
     assert_eq!(
         config.unwrap().ignored,
-        [
-            "featureFlags",
-            "referencedData",
-            "locationSource",
-            "discovery.quotaKubeconfigPath"
-        ]
+        ["featureFlags", "referencedData", "locationSource"]
     );
     assert_eq!(parse("").unwrap().ignored, [""; 0]);
     for (text, problem) in [
         (
             "featureFlags: {enableReferencedDataGate: true}",
             "featureFlags: enableReferencedDataGate does not exist here",
-        ),
-        (
-            "discovery: {quotaKubeconfigPath: /q}",
-            "discovery.quotaKubeconfigPath: quota is not enforced here",
         ),
         (
             "discovery: {consumerScopedProjection: {providerProject: p}}",
@@ -205,6 +196,39 @@ fn discovery_follows_the_mode_of_the_file() {
     ] {
         let config = parse(&format!("discovery: {text}")).unwrap();
         assert_eq!(config.discovery, expected, "{text}");
+    }
+}
+
+#[test]
+fn quota_is_claimed_with_the_credentials_of_the_file() {
+    let quota = |field, path: &str, per_project| {
+        Some(QuotaConfig {
+            field,
+            kubeconfig: path.into(),
+            per_project,
+        })
+    };
+    let (own, projects) = ("quotaKubeconfigPath", "projectKubeconfigPath");
+    for (text, expected) in [
+        ("{}", None),
+        ("{quotaKubeconfigPath: ''}", None),
+        ("{mode: milo}", None),
+        ("{quotaKubeconfigPath: /q}", quota(own, "/q", false)),
+        (
+            "{mode: milo, quotaKubeconfigPath: /q}",
+            quota(own, "/q", true),
+        ),
+        (
+            "{mode: milo, projectKubeconfigPath: /p}",
+            quota(projects, "/p", true),
+        ),
+        (
+            "{mode: milo, projectKubeconfigPath: /p, quotaKubeconfigPath: /q}",
+            quota(own, "/q", true),
+        ),
+    ] {
+        let config = parse(&format!("discovery: {text}")).unwrap();
+        assert_eq!(config.quota, expected, "{text}");
     }
 }
 

@@ -42,7 +42,7 @@ async fn a_review_that_fails_is_logged_once() {
         Err::<http::Response<kube::client::Body>, _>(io::Error::other("the API server is down"))
     });
     let client = Client::new(down, "default");
-    let router = router(Registry::default(), Arc::default(), Some(client));
+    let router = router(vec![Registry::default()], Arc::default(), Some(client));
     for number in 0..3 {
         let request = http::Request::get("/metrics")
             .header(header::AUTHORIZATION, format!("Bearer {number}"))

@@ -18,7 +18,7 @@ const fn field(path: &'static str, default: &'static str, meaning: &'static str)
 }
 
 /// The fields. A path with a dot is a field of a section.
-const FIELDS: [Field; 22] = [
+const FIELDS: [Field; 23] = [
     field(
         "apiVersion",
         "required",
@@ -117,6 +117,11 @@ const FIELDS: [Field; 22] = [
         "unset",
         "Name of this cell: the name of its Cluster on the hub. The cell role needs it.",
     ),
+    field(
+        "discovery.quotaKubeconfigPath",
+        "with `mode: milo`: `discovery.projectKubeconfigPath`",
+        "Kubeconfig with which a cell claims [quota](../concepts/flow.md#quota). With `mode: milo`, the path of the server's URL is replaced by the path of each project's API server. With `mode: single`, it is the API server of the only project. If neither field is set, the cell does not enforce quota. A file that is missing stops the process.",
+    ),
 ];
 
 /// The fields that are valid only with `mode: milo`.
@@ -139,7 +144,7 @@ const MILO_FIELDS: [Field; 3] = [
 ];
 
 /// The fields of the Go manager that have no meaning here.
-const IGNORED_FIELDS: [Field; 7] = [
+const IGNORED_FIELDS: [Field; 6] = [
     field(
         "featureFlags",
         "ignored",
@@ -164,11 +169,6 @@ const IGNORED_FIELDS: [Field; 7] = [
         "webhookServer.tls.secretRef",
         "ignored",
         "Any value is refused: mount the Secret and set `certDir`.",
-    ),
-    field(
-        "discovery.quotaKubeconfigPath",
-        "ignored",
-        "Any value is refused: quota is not enforced here.",
     ),
     field(
         "discovery.consumerScopedProjection",

@@ -92,7 +92,10 @@ pub(super) fn page() -> anyhow::Result<Page> {
 fn exposed() -> anyhow::Result<BTreeMap<String, Metric>> {
     let mut registry = Registry::with_prefix("compute_federation");
     logging::register(&mut registry);
-    multicluster::Metrics::register(&mut registry).record_examples();
+    let planes = multicluster::Metrics::register(&mut registry);
+    planes.record_examples();
+    let mut cell = Registry::with_prefix("compute");
+    planes.register_quota(&mut cell);
     webhooks::Metrics::register(&mut registry).record_examples();
     RefusedClients::register(&mut registry).record_examples();
     certs::Metrics::register(registry.sub_registry_with_prefix("webhooks")).record_examples();
@@ -111,6 +114,7 @@ fn exposed() -> anyhow::Result<BTreeMap<String, Metric>> {
     registry.register_collector(Box::new(ProblemCollector(vec![(Server::Webhooks, state)])));
     let mut text = String::new();
     encode(&mut text, &registry)?;
+    encode(&mut text, &cell)?;
     encode(&mut text, &process_metrics::registry(None))?;
     parse(&text)
 }

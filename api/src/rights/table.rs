@@ -145,8 +145,20 @@ pub const ROLES: &[Role] = &[
             rule(COMPUTE, "workloaddeployments/finalizers", &[Update], BLOCKS).without(NO_PLUGIN),
             rule(COMPUTE, "instances", OWN, "Create and maintain Instances. `get` proves that one is gone."),
             rule(COMPUTE, "instances/status", &[Patch], "Write the status."),
-            rule(CORE, "namespaces", &[Get], "Compare the identity of the hub.").without("The cell does not notice that `--federation-kubeconfig` leads to another hub."),
+            rule(CORE, "namespaces", READ, "Compare the identity of the hub (`get`). Find the project of an Instance, whose quota it uses (`list`, `watch`).").without("Without `get`, the cell does not notice that `--federation-kubeconfig` leads to another hub. Without the other verbs, a cell that enforces quota writes nothing."),
             rule(EVENTS, "events", &[Create, Patch], "Publish transitions of conditions.").without(NO_EVENTS),
+        ],
+    },
+    Role {
+        name: "compute-cell-quota",
+        folder: "components/controller_rbac/quota",
+        namespaced: false,
+        used_by: "Cell controllers that enforce quota, with the credentials of `discovery.quotaKubeconfigPath`",
+        plane: Plane::Project,
+        subject: Subject::Unbound,
+        rules: &[
+            rule("quota.miloapis.com", "resourceclaims", &[Get, Create, Delete], "Claim quota for Instances, and return it. `get` proves that a claim is gone."),
+            rule("quota.miloapis.com", "resourceclaims", FOLLOW, "See grants at once, and find claims that were left behind.").without("Grants are seen by polling. Claims that were left behind stay."),
         ],
     },
     Role {

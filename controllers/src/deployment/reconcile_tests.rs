@@ -10,8 +10,13 @@ use crate::fixtures::servers::{
 };
 
 async fn start() -> (CellPlanes, DeploymentController) {
+    start_with(false).await
+}
+
+async fn start_with(enforces_quota: bool) -> (CellPlanes, DeploymentController) {
     let planes = CellPlanes::start(vec![copy("web")], Vec::new()).await;
     let controller = DeploymentController {
+        enforces_quota,
         cell: Arc::clone(&planes.caches),
         writer: Writer::new(DeploymentController::NAME, &planes.metrics),
         after_last_instance: Box::new(|_| {}),
@@ -55,6 +60,54 @@ async fn an_instance_is_created_with_the_finalizer_of_the_writeback() {
         .unwrap()
         .unwrap();
     assert_eq!(take_writes(&planes.servers()), [""; 0]);
+}
+
+/// The quota controller removes the gate. A later apply of the deployment controller must not add it again, and must not
+/// remove it either.
+#[tokio::test(start_paused = true)]
+async fn a_gate_is_set_at_the_creation_only() {
+    let (planes, controller) = start_with(true).await;
+    converge(&controller, || object_key("web"), &planes.servers()).await;
+    let instance = || planes.cell.get::<Instance>(HUB_NAMESPACE, "web-0").unwrap();
+    let gates = || {
+        let controller = instance().spec.controller.unwrap();
+        let gates = controller.scheduling_gates.into_iter();
+        gates.map(|gate| gate.name).collect::<Vec<_>>()
+    };
+    let refresh = async || {
+        planes
+            .cell
+            .modify::<Instance>(HUB_NAMESPACE, "web-0", |instance| {
+                instance["metadata"]["labels"] = json!({});
+            });
+        settle().await;
+        let writes = converge(&controller, || object_key("web"), &planes.servers()).await;
+        assert!(
+            writes.contains(&"apply instances ns-1/web-0".to_owned()),
+            "{writes:?}"
+        );
+    };
+    let finalizers = [finalizers::INSTANCE_CONTROLLER, finalizers::QUOTA_CLAIM];
+    assert_eq!(instance().finalizers(), finalizers);
+    assert_eq!(gates(), [QUOTA_GATE]);
+    for _ in 0..2 {
+        refresh().await;
+        assert_eq!(gates(), [QUOTA_GATE]);
+    }
+    let writer = Writer::new("quota", &planes.metrics);
+    let to = Collection::new(&planes.caches.client, HUB_NAMESPACE, None);
+    let context = crate::fixtures::servers::context();
+    let item = ("/spec/controller/schedulingGates", 0, QUOTA_GATE);
+    writer
+        .remove_item(&context, &to, &instance(), item)
+        .await
+        .unwrap();
+    settle().await;
+    assert_eq!(gates(), [""; 0]);
+    for _ in 0..2 {
+        refresh().await;
+        assert_eq!(gates(), [""; 0]);
+    }
 }
 
 #[tokio::test(start_paused = true)]

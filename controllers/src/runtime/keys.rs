@@ -104,6 +104,30 @@ impl fmt::Debug for InstanceKey {
     }
 }
 
+/// An Instance in a cell, and the project whose quota it uses.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct ClaimKey {
+    /// The project. `None` if the Namespace in the cell does not identify it, or if the cell does not need to know it.
+    pub(crate) project: Option<ProjectName>,
+    /// The namespace in the cell.
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl Key for ClaimKey {
+    type Tenant = Option<ProjectName>;
+
+    fn tenant(&self) -> &Option<ProjectName> {
+        &self.project
+    }
+}
+
+impl fmt::Debug for ClaimKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
 /// A hub namespace.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct HubKey {

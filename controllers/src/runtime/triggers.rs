@@ -79,6 +79,10 @@ pub(crate) enum CellSource {
     Deployments,
     /// Instances of the cell.
     Instances,
+    /// Namespaces of the cell.
+    Namespaces,
+    /// ResourceClaims of this cell in a project.
+    Claims,
     /// The Instance with the ordinal after the last Instance of a complete WorkloadDeployment. The cell does not have
     /// this Instance, but the hub may still have a copy of it.
     AfterLastInstance,

@@ -247,6 +247,32 @@ impl Writer {
         self.wrote(context, to, "patch", &name, patched)
     }
 
+    /// Removes the item of this name from a list, and returns the object as the API server stored it. The arguments are
+    /// the JSON pointer of the list, the position of the item, and its name. Other writers may change the status
+    /// meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::Api`], also if the spec or the position of the item has changed since the object was read.
+    pub(crate) async fn remove_item<K: Object>(
+        &self,
+        context: &ReconcileContext,
+        to: &Collection<'_, K>,
+        object: &K,
+        (list, position, item): (&str, usize, &str),
+    ) -> Result<K> {
+        let name = object.name_any();
+        let generation = object.meta().generation;
+        let patch = json_patch(json!([
+            {"op": "test", "path": "/metadata/uid", "value": object.uid()},
+            {"op": "test", "path": "/metadata/generation", "value": generation},
+            {"op": "test", "path": format!("{list}/{position}/name"), "value": item},
+            {"op": "remove", "path": format!("{list}/{position}")},
+        ]))?;
+        let patched = to.api.patch(&name, &self.patch_params(), &patch).await;
+        self.wrote(context, to, "patch", &name, patched)
+    }
+
     /// Deletes exactly this object. A later object of the same name stays. Succeeds if the object is absent.
     ///
     /// # Errors

@@ -19,13 +19,6 @@ pub(super) fn projection<'de, D: Deserializer<'de>>(field: D) -> Result<bool, D:
     )
 }
 
-pub(super) fn quota<'de, D: Deserializer<'de>>(field: D) -> Result<bool, D::Error> {
-    empty(
-        field,
-        "quota is not enforced here: remove the field, and enforce quota elsewhere",
-    )
-}
-
 pub(super) fn location_source<'de, D: Deserializer<'de>>(field: D) -> Result<bool, D::Error> {
     empty(
         field,

@@ -234,4 +234,6 @@ pub(super) const ADVICE: &[Advice] = &[
     advice("process_cpu_seconds_total", &[], ""),
     advice("process_open_fds", &[], ""),
     advice("process_tasks", &[], ""),
+    advice("compute_quota_enforcement_enabled", &[], ""),
+    advice("compute_quota_claims_waiting_seconds", &[], ""),
 ];

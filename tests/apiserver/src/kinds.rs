@@ -54,7 +54,7 @@ impl Kind {
 }
 
 /// All kinds. An API server serves all of them, unless a test stops serving one.
-pub(crate) static KINDS: [Kind; 22] = [
+pub(crate) static KINDS: [Kind; 23] = [
     Kind::new(CORE, "namespaces", "Namespace", CLUSTER_SCOPED),
     Kind::new(CORE, "configmaps", "ConfigMap", NAMESPACED),
     Kind::new(CORE, "secrets", "Secret", NAMESPACED),
@@ -65,6 +65,13 @@ pub(crate) static KINDS: [Kind; 22] = [
         "projects",
         "Project",
         CLUSTER_SCOPED,
+    )
+    .with_status(),
+    Kind::new(
+        ("quota.miloapis.com", "v1alpha1"),
+        "resourceclaims",
+        "ResourceClaim",
+        NAMESPACED,
     )
     .with_status(),
     Kind::new(COMPUTE, "workloads", "Workload", NAMESPACED).with_status(),

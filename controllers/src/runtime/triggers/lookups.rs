@@ -105,6 +105,15 @@ pub(crate) trait ProjectLookups {
     }
 }
 
+/// Lookups in the caches of a cell.
+pub(crate) trait CellLookups {
+    /// Returns the project that the labels of a Namespace of the cell identify.
+    fn project_of(&self, namespace: &str) -> Option<ProjectName>;
+
+    /// Returns the metadata of the Instances in a namespace.
+    fn instances_in(&self, namespace: &str) -> Vec<ObjectMeta>;
+}
+
 /// Returns the key of the hub namespace with this metadata.
 pub(crate) fn hub_key(namespace: &ObjectMeta) -> Option<HubKey> {
     Some(HubKey {

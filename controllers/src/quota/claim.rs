@@ -1,0 +1,204 @@
+//! The ResourceClaim of an Instance: its names, its owner and its content.
+
+use api::quota::{ResourceClaim, ResourceRequest, UnversionedReference};
+use api::{CellName, annotations, labels, milo};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use serde_json::{Value, json};
+
+use crate::hub::upstream::Upstream;
+use crate::names;
+
+/// How the names of claims begin. Claims of other kinds are in the same namespace.
+const PREFIX: &str = "instance-";
+
+/// An Instance of a cell.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claimant<'a> {
+    pub(super) cell: &'a CellName,
+    /// The namespace in the cell.
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
+}
+
+impl Claimant<'_> {
+    /// Returns the names of the claim: the readable one, and one with a hash. The hash is used if another Instance has
+    /// taken the readable name. This happens if `<cell>-<instance>` is equal for two cells, and if the project's
+    /// namespace was deleted and created again, because the Instances of both namespaces can exist together.
+    pub(super) fn names(&self) -> [String; 2] {
+        let readable = format!("{PREFIX}{}-{}", self.cell, self.name);
+        let hash = names::hash(&[self.cell.as_str(), self.namespace, self.name]);
+        let hashed = names::with_hash(&readable, &hash);
+        match names::is_name_and_label(&readable) {
+            true => [readable, hashed],
+            false => [hashed.clone(), hashed],
+        }
+    }
+
+    /// Returns the name that the Go manager gave to the claim. It does not contain the cell.
+    pub(super) fn former_name(&self) -> String {
+        format!("{PREFIX}{}", self.name)
+    }
+
+    /// Returns whether a claim with this metadata is for this Instance. A claim of another cell, and a claim of a
+    /// namespace with the same origin, never is.
+    pub(super) fn owns(&self, claim: &ObjectMeta) -> bool {
+        let has = |key: &str, value: &str| {
+            let labels = claim.labels.as_ref();
+            labels
+                .and_then(|labels| labels.get(key))
+                .map(String::as_str)
+                == Some(value)
+        };
+        has(labels::SOURCE_CLUSTER, self.cell.as_str())
+            && has(labels::INSTANCE_NAMESPACE, self.namespace)
+            && instance_name(claim) == Some(self.name)
+    }
+}
+
+/// Returns the name of the Instance that a claim is for. A claim of the Go manager has it only in its own name.
+pub(super) fn instance_name(claim: &ObjectMeta) -> Option<&str> {
+    let annotations = claim.annotations.as_ref();
+    annotations
+        .and_then(|annotations| annotations.get(annotations::INSTANCE_NAME))
+        .map(String::as_str)
+        .or_else(|| claim.name.as_deref()?.strip_prefix(PREFIX))
+}
+
+/// Returns a new claim of this name.
+pub(super) fn body(
+    name: &str,
+    claimant: &Claimant<'_>,
+    upstream: &Upstream,
+    requests: &[ResourceRequest],
+) -> Value {
+    // The Instance is not in the project's control plane when the claim is made, so the claim is for the project.
+    let project = UnversionedReference {
+        api_group: milo::RESOURCE_MANAGER_GROUP.to_owned(),
+        kind: milo::Project::kind(&()).into_owned(),
+        name: upstream.project.to_string(),
+        namespace: String::new(),
+    };
+    json!({
+        "apiVersion": ResourceClaim::api_version(&()),
+        "kind": ResourceClaim::kind(&()),
+        "metadata": {
+            "name": name,
+            "namespace": upstream.namespace,
+            "labels": {
+                labels::SOURCE_CLUSTER: claimant.cell.as_str(),
+                labels::INSTANCE_NAMESPACE: claimant.namespace,
+            },
+            "annotations": {annotations::INSTANCE_NAME: claimant.name},
+        },
+        "spec": {
+            "consumerRef": project,
+            "requests": requests,
+            "resourceRef": project,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use api::ProjectName;
+
+    use super::*;
+    use crate::fixtures::object;
+
+    fn cell(name: &str) -> CellName {
+        CellName::new(name).unwrap()
+    }
+
+    fn claimant<'a>(cell: &'a CellName, namespace: &'a str, name: &'a str) -> Claimant<'a> {
+        Claimant {
+            cell,
+            namespace,
+            name,
+        }
+    }
+
+    fn upstream() -> Upstream {
+        Upstream {
+            project: ProjectName::new("p").unwrap(),
+            namespace: "default".to_owned(),
+        }
+    }
+
+    /// I-27: names of claims contain the cell. A second name exists where the readable ones are equal.
+    #[test]
+    fn claims_of_different_instances_have_different_names() {
+        let (dfw, dfw1, long) = (cell("dfw"), cell("dfw-1"), "x".repeat(80));
+        let one = claimant(&dfw1, "ns-1", "web-0").names();
+        assert_eq!(one[0], "instance-dfw-1-web-0");
+        // Names on API servers have this form.
+        assert_eq!(one[1], "instance-dfw-1-web-0-6tc4khp5ft");
+        let same = claimant(&dfw, "ns-1", "1-web-0").names();
+        assert_eq!(same[0], one[0]);
+        assert_ne!(same[1], one[1]);
+        let again = claimant(&dfw1, "ns-2", "web-0").names();
+        assert_eq!(again[0], one[0]);
+        assert_ne!(again[1], one[1]);
+        for name in [long.as_str(), "Web_0"] {
+            let names = claimant(&dfw, "ns-1", name).names();
+            assert!(names.iter().all(|name| names::is_name_and_label(name)));
+            assert_eq!(names[0], names[1]);
+        }
+    }
+
+    #[test]
+    fn a_claim_belongs_to_the_instance_in_its_labels() {
+        let (dfw1, dfw2) = (cell("dfw1"), cell("dfw2"));
+        let own = claimant(&dfw1, "ns-1", "web-0");
+        let claim: ResourceClaim = object(body("any", &own, &upstream(), &[]));
+        assert!(own.owns(&claim.metadata));
+        for other in [
+            claimant(&dfw2, "ns-1", "web-0"),
+            claimant(&dfw1, "ns-2", "web-0"),
+            claimant(&dfw1, "ns-1", "web-1"),
+        ] {
+            assert!(!other.owns(&claim.metadata), "{other:?}");
+        }
+        // The claim of the Go manager has no annotation.
+        let mut former = claim.metadata.clone();
+        former.annotations = None;
+        assert!(!own.owns(&former));
+        former.name = Some(own.former_name());
+        assert!(own.owns(&former));
+        assert!(!claimant(&dfw2, "ns-1", "web-0").owns(&former));
+        former.labels = None;
+        assert!(!own.owns(&former));
+    }
+
+    #[test]
+    fn a_claim_is_made_for_the_project() {
+        let cell = cell("dfw1");
+        let claimant = claimant(&cell, "ns-1", "web-0");
+        let requests = [ResourceRequest {
+            resource_type: "compute.datumapis.com/instances".to_owned(),
+            amount: 1,
+        }];
+        let project =
+            json!({"apiGroup": "resourcemanager.miloapis.com", "kind": "Project", "name": "p"});
+        let expected = json!({
+            "apiVersion": "quota.miloapis.com/v1alpha1",
+            "kind": "ResourceClaim",
+            "metadata": {
+                "name": "instance-dfw1-web-0",
+                "namespace": "default",
+                "labels": {
+                    "compute.datumapis.com/source-cluster": "dfw1",
+                    "compute.datumapis.com/instance-namespace": "ns-1",
+                },
+                "annotations": {"compute.datumapis.com/instance-name": "web-0"},
+            },
+            "spec": {
+                "consumerRef": project,
+                "requests": [{"resourceType": "compute.datumapis.com/instances", "amount": 1}],
+                "resourceRef": project,
+            },
+        });
+        let [name, _] = claimant.names();
+        assert_eq!(body(&name, &claimant, &upstream(), &requests), expected);
+    }
+}

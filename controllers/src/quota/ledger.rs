@@ -1,0 +1,275 @@
+//! Reads and writes ResourceClaims in the control planes of projects.
+//!
+//! Each project has a client and a pause of its own. After a request without an answer, further requests fail at once
+//! for some seconds. So the Instances of a project whose API server hangs do not wait for it one after the other.
+
+mod pause;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use api::quota::{ResourceClaim, ResourceRequest};
+use api::reasons::quota_granted as reason;
+use api::{ProjectName, milo};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::core::Status;
+use kube::{Client, Resource};
+use multicluster::absence::is_definitive_not_found;
+use multicluster::connect::ConnectError;
+use tokio::time::{Instant, timeout};
+use tracing::{info, warn};
+
+use super::claim::{self, Claimant};
+use super::plan::{LedgerProblem, Remedy};
+use crate::hub::upstream::Upstream;
+use crate::runtime::write::{Collection, Writer};
+use crate::runtime::{ReconcileContext, ReconcileError};
+use pause::Pause;
+
+/// Makes a client of the API server that has the claims of a project.
+pub type ConnectLedger = Box<dyn Fn(&ProjectName) -> Result<Client, ConnectError> + Send + Sync>;
+
+/// Longest wait for an answer. It is shorter than that of other requests, so that a terminating Instance can ask several
+/// times before it is released.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Longest message in a condition, in characters. A reader needs only the beginning.
+const MESSAGE_MAX: usize = 1024;
+/// The cause of a 403 for a new object in a Namespace that is being deleted.
+const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
+
+/// The control planes of the projects that have Instances in this cell.
+pub(super) struct Ledgers {
+    connect: ConnectLedger,
+    projects: Mutex<HashMap<ProjectName, Arc<ProjectLedger>>>,
+}
+
+/// The claims of one project.
+pub(super) struct ProjectLedger {
+    project: ProjectName,
+    client: Client,
+    pause: Mutex<Pause>,
+}
+
+/// The claim of an Instance, and the name that a new claim gets.
+#[derive(Debug)]
+pub(super) struct FoundClaim {
+    pub(super) claim: Option<ResourceClaim>,
+    /// A name that no claim of another Instance has.
+    pub(super) free_name: String,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Ledgers {
+    pub(super) fn new(connect: ConnectLedger) -> Self {
+        Self {
+            connect,
+            projects: Mutex::default(),
+        }
+    }
+
+    /// Returns the claims of a project.
+    ///
+    /// # Errors
+    ///
+    /// [`LedgerProblem`] if no client can be made.
+    pub(super) fn of(&self, project: &ProjectName) -> Result<Arc<ProjectLedger>, LedgerProblem> {
+        let mut projects = lock(&self.projects);
+        if let Some(ledger) = projects.get(project) {
+            return Ok(Arc::clone(ledger));
+        }
+        let client = (self.connect)(project).map_err(|error| LedgerProblem {
+            reason: reason::MISCONFIGURED,
+            message: bounded(&error.to_string()),
+            remedy: Remedy::Correct,
+        })?;
+        let ledger = Arc::new(ProjectLedger {
+            project: project.clone(),
+            client,
+            pause: Mutex::default(),
+        });
+        projects.insert(project.clone(), Arc::clone(&ledger));
+        Ok(ledger)
+    }
+
+    /// Drops the client of a project that has no Instance in this cell.
+    pub(super) fn forget(&self, project: &ProjectName) {
+        lock(&self.projects).remove(project);
+    }
+}
+
+impl ProjectLedger {
+    /// Returns the claim of an Instance. A claim of the Go manager counts, if this cell has made it for this Instance.
+    ///
+    /// # Errors
+    ///
+    /// [`LedgerProblem`] if it is not known whether there is a claim.
+    pub(super) async fn find(
+        &self,
+        claimant: &Claimant<'_>,
+        upstream: &Upstream,
+    ) -> Result<FoundClaim, LedgerProblem> {
+        let claims = self.claims(upstream);
+        let [readable, hashed] = claimant.names();
+        let own = |claim: &ResourceClaim| claimant.owns(claim.meta());
+        let first = self.ask(claims.read(&readable)).await?;
+        if first.as_ref().is_some_and(own) {
+            return Ok(FoundClaim {
+                claim: first,
+                free_name: readable,
+            });
+        }
+        let is_taken = first.is_some();
+        let former = self.ask(claims.read(&claimant.former_name())).await?;
+        let mut claim = former.filter(own);
+        if claim.is_none() && is_taken {
+            claim = self.ask(claims.read(&hashed)).await?.filter(own);
+        }
+        Ok(FoundClaim {
+            claim,
+            free_name: if is_taken { hashed } else { readable },
+        })
+    }
+
+    /// Creates a claim of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`LedgerProblem`] if it is not known that the claim exists.
+    pub(super) async fn create(
+        &self,
+        writer: &Writer,
+        context: &ReconcileContext,
+        (name, claimant): (&str, &Claimant<'_>),
+        upstream: &Upstream,
+        requests: &[ResourceRequest],
+    ) -> Result<ResourceClaim, LedgerProblem> {
+        let claims = self.claims(upstream);
+        let body = claim::body(name, claimant, upstream, requests);
+        let created = writer.ensure(context, &claims, None, &body, &[], |_| true);
+        self.ask(created).await
+    }
+
+    /// Deletes exactly this claim.
+    ///
+    /// # Errors
+    ///
+    /// [`LedgerProblem`] if it is not known that the claim is deleted.
+    pub(super) async fn delete(
+        &self,
+        writer: &Writer,
+        context: &ReconcileContext,
+        upstream: &Upstream,
+        claim: &ResourceClaim,
+    ) -> Result<(), LedgerProblem> {
+        let claims = self.claims(upstream);
+        self.ask(writer.delete(context, &claims, claim)).await
+    }
+
+    fn claims(&self, upstream: &Upstream) -> Collection<'_, ResourceClaim> {
+        Collection::new(&self.client, &upstream.namespace, None)
+    }
+
+    /// Sends a request, unless the API server has not answered a moment ago.
+    async fn ask<T>(
+        &self,
+        request: impl Future<Output = Result<T, ReconcileError>>,
+    ) -> Result<T, LedgerProblem> {
+        if let Err(wait) = lock(&self.pause).admit(Instant::now()) {
+            return Err(self.unavailable(wait));
+        }
+        let error = match timeout(PATIENCE, request).await {
+            Ok(Ok(answer)) => {
+                self.note_answer();
+                return Ok(answer);
+            }
+            Ok(Err(error)) => error,
+            Err(elapsed) => ReconcileError::api(
+                format!("quota of project {}", self.project),
+                kube::Error::Service(elapsed.into()),
+            ),
+        };
+        match refusal(&self.project, &error) {
+            Some(problem) => {
+                self.note_answer();
+                Err(problem)
+            }
+            None => {
+                let (wait, is_first) = lock(&self.pause).failed(Instant::now());
+                if is_first {
+                    warn!(project = %self.project, %error, "the quota system does not answer");
+                }
+                Err(self.unavailable(wait))
+            }
+        }
+    }
+
+    fn note_answer(&self) {
+        if lock(&self.pause).answered() {
+            info!(project = %self.project, "the quota system answers again");
+        }
+    }
+
+    /// Returns the problem of an API server that does not answer. Its message is always the same, because a condition
+    /// with the cause would be written at each attempt.
+    fn unavailable(&self, wait: Duration) -> LedgerProblem {
+        LedgerProblem {
+            reason: reason::BACKEND_UNAVAILABLE,
+            message: format!(
+                "the quota system of project {} does not answer; the log of the cell's process has the cause",
+                self.project
+            ),
+            remedy: Remedy::Wait(wait),
+        }
+    }
+}
+
+/// Returns the problem if the API server has answered. Returns `None` if it gave no answer, or cannot answer at present.
+fn refusal(project: &ProjectName, error: &ReconcileError) -> Option<LedgerProblem> {
+    let (ReconcileError::Api { source, .. } | ReconcileError::NotServed { source, .. }) = error
+    else {
+        return None;
+    };
+    let (reason, remedy) = match source.as_ref() {
+        kube::Error::Api(status) => of_status(project, status)?,
+        kube::Error::SerdeError(_) => (reason::MISCONFIGURED, Remedy::Correct),
+        _ => return None,
+    };
+    Some(LedgerProblem {
+        reason,
+        message: bounded(&error.to_string()),
+        remedy,
+    })
+}
+
+fn of_status(project: &ProjectName, status: &Status) -> Option<(&'static str, Remedy)> {
+    let is_about_namespace = || {
+        let details = status.details.as_ref();
+        details.is_some_and(|details| details.kind == Namespace::plural(&()))
+    };
+    let is_ending = || {
+        let mut causes = status.details.iter().flat_map(|details| &details.causes);
+        causes.any(|cause| cause.reason == NAMESPACE_TERMINATING)
+    };
+    Some(match status.code {
+        404 if is_definitive_not_found::<milo::Project>(project.as_str(), status) => {
+            (reason::PROJECT_NOT_FOUND, Remedy::ProjectGone)
+        }
+        404 if is_about_namespace() => (reason::NAMESPACE_NOT_FOUND, Remedy::Correct),
+        404 => (reason::PROJECT_NOT_FOUND, Remedy::Correct),
+        409 => (reason::BACKEND_UNAVAILABLE, Remedy::Repeat),
+        403 if is_ending() => (reason::NAMESPACE_NOT_FOUND, Remedy::Correct),
+        400 | 403 | 422 => (reason::MISCONFIGURED, Remedy::Correct),
+        _ => return None,
+    })
+}
+
+fn bounded(message: &str) -> String {
+    message.chars().take(MESSAGE_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+//! Tests of the answers of projects' API servers.
+
+use apiserver::{ApiServer, Fault};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fixtures::object;
+
+fn project() -> ProjectName {
+    ProjectName::new("p").unwrap()
+}
+
+fn status(code: u16, details: &Value) -> Status {
+    object(
+        json!({"status": "Failure", "code": code, "reason": match code {
+        404 => "NotFound",
+        _ => "Other",
+    }, "message": "m", "details": details}),
+    )
+}
+
+#[test]
+fn an_answer_has_a_reason_and_a_remedy() {
+    let none = || json!({});
+    let project_is_gone =
+        json!({"group": "resourcemanager.miloapis.com", "kind": "projects", "name": "p"});
+    let another = json!({"group": "resourcemanager.miloapis.com", "kind": "projects", "name": "q"});
+    let ending = json!({"causes": [{"reason": "NamespaceTerminating", "message": "m"}]});
+    for (code, details, expected) in [
+        (
+            404,
+            project_is_gone,
+            Some((reason::PROJECT_NOT_FOUND, Remedy::ProjectGone)),
+        ),
+        (
+            404,
+            another,
+            Some((reason::PROJECT_NOT_FOUND, Remedy::Correct)),
+        ),
+        (
+            404,
+            none(),
+            Some((reason::PROJECT_NOT_FOUND, Remedy::Correct)),
+        ),
+        (
+            404,
+            json!({"kind": "namespaces", "name": "default"}),
+            Some((reason::NAMESPACE_NOT_FOUND, Remedy::Correct)),
+        ),
+        (
+            403,
+            ending,
+            Some((reason::NAMESPACE_NOT_FOUND, Remedy::Correct)),
+        ),
+        (403, none(), Some((reason::MISCONFIGURED, Remedy::Correct))),
+        (422, none(), Some((reason::MISCONFIGURED, Remedy::Correct))),
+        (
+            409,
+            none(),
+            Some((reason::BACKEND_UNAVAILABLE, Remedy::Repeat)),
+        ),
+        (401, none(), None),
+        (429, none(), None),
+        (500, none(), None),
+        (503, none(), None),
+    ] {
+        let status = status(code, &details);
+        assert_eq!(of_status(&project(), &status), expected, "{status:?}");
+    }
+}
+
+/// A project whose API server hangs holds an Instance up for some seconds, and the next Instances not at all.
+#[tokio::test(start_paused = true)]
+async fn a_hung_project_delays_only_itself_and_only_once() {
+    let (hangs, answers) = (ApiServer::new(), ApiServer::new());
+    hangs.fail(Fault::hang());
+    let clients = [hangs.client(), answers.client()];
+    let ledgers = Ledgers::new(Box::new(move |project| {
+        Ok(clients[usize::from(project.as_str() != "p")].clone())
+    }));
+    let cell = api::CellName::new("dfw1").unwrap();
+    let claimant = Claimant {
+        cell: &cell,
+        namespace: "ns-1",
+        name: "web-0",
+    };
+    let upstream = |project: &str| Upstream {
+        project: ProjectName::new(project).unwrap(),
+        namespace: "default".to_owned(),
+    };
+    let ask = async |project: &str| {
+        let (begin, upstream) = (Instant::now(), upstream(project));
+        let ledger = ledgers.of(&upstream.project).unwrap();
+        let found = ledger.find(&claimant, &upstream).await;
+        (found.map(|found| found.free_name), begin.elapsed())
+    };
+    let (found, time) = ask("p").await;
+    assert_eq!(found.unwrap_err().reason, reason::BACKEND_UNAVAILABLE);
+    assert_eq!(time, PATIENCE);
+    let (found, time) = ask("p").await;
+    assert!(matches!(found.unwrap_err().remedy, Remedy::Wait(_)));
+    assert_eq!(time, Duration::ZERO);
+    let (found, _) = ask("other").await;
+    assert_eq!(found.unwrap(), "instance-dfw1-web-0");
+    hangs.heal();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(ask("p").await.0.is_ok());
+}

@@ -1,0 +1,407 @@
+//! Decides what the quota of an Instance needs next (docs/concepts/flow.md#quota).
+//!
+//! A plan has one step. After the step, the plan is made again from what the API servers have stored. A gate is
+//! therefore never opened for a condition that was not stored.
+
+mod decision;
+
+use std::time::Duration;
+
+use api::condition::{self, Condition, ConditionStatus};
+use api::instance::{QUOTA_GATE, QUOTA_GRANTED};
+use api::quota::{ResourceClaim, ResourceRequest};
+use api::reasons::quota_granted as reason;
+use api::{Instance, finalizers};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+
+use super::amounts;
+use crate::objects::{has_finalizer, is_terminating};
+use decision::{ClaimDecision, decision};
+
+/// How long a claim is undecided before the Instance shows it. A quick grant then costs no write. Creation times have
+/// whole seconds, so this is at least one second.
+const SHOWN: SignedDuration = SignedDuration::from_secs(2);
+/// How long a claim is undecided before the Instance says that there may be no quota at all.
+const NO_BUDGET: SignedDuration = SignedDuration::from_mins(1);
+/// How long a terminating Instance waits for a quota system that does not answer. The claim is deleted later.
+pub(super) const HOLD_MAX: SignedDuration = SignedDuration::from_mins(2);
+/// The longest wait of a terminating Instance before the quota system is asked again.
+const ASKED_AGAIN: SignedDuration = SignedDuration::from_secs(5);
+/// How long a claim that is being deleted is waited for before it is read again.
+const DELETED: Duration = Duration::from_secs(1);
+
+/// Intervals that grow with the time that has passed: each is used up to this time.
+type Intervals = [(SignedDuration, Duration)];
+/// The interval after the last of [`Intervals`].
+const LAST: Duration = Duration::from_mins(5);
+/// How often an undecided claim is read, by its age. Usually the watch reports the decision earlier.
+const POLL: &Intervals = &[
+    (SignedDuration::from_mins(1), Duration::from_secs(1)),
+    (SignedDuration::from_mins(5), Duration::from_secs(15)),
+    (SignedDuration::from_mins(10), Duration::from_mins(1)),
+];
+/// How often a denied claim is made anew, by the time since the Instance was denied.
+const RETRY: &Intervals = &[
+    (SignedDuration::from_mins(5), Duration::from_secs(15)),
+    (SignedDuration::from_mins(10), Duration::from_mins(1)),
+];
+/// How often a claim that the API server refuses is tried again, by the age of the Instance.
+const REFUSED: &Intervals = &[
+    (SignedDuration::from_mins(5), Duration::from_secs(15)),
+    (SignedDuration::from_hours(1), Duration::from_mins(1)),
+];
+
+/// What is known about the claim of an Instance.
+#[derive(Clone, Debug)]
+pub(super) enum Ledger {
+    /// The cell does not enforce quota.
+    Disabled,
+    /// The Namespace in the cell does not identify the project.
+    Unidentified(String),
+    /// The API server of the project has not given an answer that can be used.
+    Failed(LedgerProblem),
+    /// The API server of the project has answered. `None` means that there is no claim.
+    Known(Option<Box<ResourceClaim>>),
+}
+
+/// Why the API server of a project gave no usable answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LedgerProblem {
+    /// Reason of `QuotaGranted`.
+    pub(super) reason: &'static str,
+    /// Message of `QuotaGranted`.
+    pub(super) message: String,
+    pub(super) remedy: Remedy,
+}
+
+/// What to do about a [`LedgerProblem`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Remedy {
+    /// The API server does not answer. Ask again after this time.
+    Wait(Duration),
+    /// Another writer was faster. Ask again at once.
+    Repeat,
+    /// The API server would give the same answer again until someone corrects the cause.
+    Correct,
+    /// The project does not exist, so it has no claims.
+    ProjectGone,
+}
+
+/// A snapshot of an Instance and its claim.
+pub(super) struct Observed<'a> {
+    pub(super) instance: &'a Instance,
+    pub(super) ledger: &'a Ledger,
+    pub(super) requests: &'a [ResourceRequest],
+    /// When a claim was last made for the Instance, if this is known.
+    pub(super) last_try: Option<Timestamp>,
+    pub(super) now: Timestamp,
+}
+
+/// The next step.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum QuotaStep {
+    /// Add the finalizer to the Instance. No claim exists without it.
+    AddFinalizer,
+    CreateClaim,
+    DeleteClaim,
+    /// Write these conditions of the Instance.
+    WriteConditions(Vec<Condition>),
+    /// Remove the gate.
+    OpenGate,
+    /// Remove the finalizer from the Instance.
+    Release(ClaimProof),
+}
+
+/// What is known about the claim of an Instance that is released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ClaimProof {
+    /// There is no claim.
+    NoClaim,
+    /// The claim may still exist. It is deleted later.
+    None,
+}
+
+/// The next step, and when to look again if there is none and nothing changes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Plan {
+    pub(super) step: Option<QuotaStep>,
+    pub(super) look_again: Option<Duration>,
+}
+
+impl Plan {
+    fn step(step: QuotaStep) -> Self {
+        Self {
+            step: Some(step),
+            look_again: None,
+        }
+    }
+
+    fn after(wait: Duration) -> Self {
+        Self {
+            step: None,
+            look_again: Some(wait),
+        }
+    }
+
+    fn or_after(step: Option<QuotaStep>, wait: Duration) -> Self {
+        Self {
+            step,
+            look_again: Some(wait),
+        }
+    }
+}
+
+/// Returns whether the gate is still closed.
+pub(super) fn is_gated(instance: &Instance) -> bool {
+    gate_position(instance).is_some()
+}
+
+/// Returns the position of the gate in the list of gates.
+pub(super) fn gate_position(instance: &Instance) -> Option<usize> {
+    let gates = &instance.spec.controller.as_ref()?.scheduling_gates;
+    gates.iter().position(|gate| gate.name == QUOTA_GATE)
+}
+
+/// Returns whether quota matters for an Instance. It does not for an Instance that was made without it.
+pub(super) fn is_managed(instance: &Instance) -> bool {
+    is_gated(instance) || has_finalizer(instance, finalizers::QUOTA_CLAIM)
+}
+
+/// Returns whether an Instance has its quota and its gate is open. Then only its claim can change something.
+pub(super) fn is_settled(instance: &Instance) -> bool {
+    !is_gated(instance) && stored(instance).is_some_and(Condition::is_true)
+}
+
+/// Plans for an Instance that is not terminating.
+pub(super) fn plan(observed: &Observed<'_>) -> Plan {
+    let instance = observed.instance;
+    if !is_managed(instance) {
+        return Plan::default();
+    }
+    match observed.ledger {
+        Ledger::Disabled if is_gated(instance) => granted(
+            observed,
+            reason::QUOTA_DISABLED,
+            "the cell does not enforce quota",
+        ),
+        Ledger::Disabled => Plan::default(),
+        // A machine that runs keeps its quota while nothing can be learned about it.
+        Ledger::Unidentified(_) | Ledger::Failed(_) if is_settled(instance) => Plan::default(),
+        Ledger::Unidentified(problem) => Plan {
+            step: of_problem(observed, reason::PROJECT_ID_UNRESOLVABLE, problem),
+            // The event of the Namespace triggers the next reconciliation.
+            look_again: None,
+        },
+        Ledger::Failed(problem) => failed(observed, problem),
+        Ledger::Known(_) if !has_finalizer(instance, finalizers::QUOTA_CLAIM) => {
+            Plan::step(QuotaStep::AddFinalizer)
+        }
+        Ledger::Known(None) => match until_retry(observed) {
+            Some(wait) => Plan::after(wait),
+            None => Plan::step(QuotaStep::CreateClaim),
+        },
+        Ledger::Known(Some(claim)) => of_claim(observed, claim),
+    }
+}
+
+/// Plans for an Instance with a claim.
+fn of_claim(observed: &Observed<'_>, claim: &ResourceClaim) -> Plan {
+    if is_terminating(claim) {
+        return Plan::after(DELETED);
+    }
+    // A machine that runs keeps a claim of another size. Without the claim, it could lose its quota.
+    let is_right = amounts::are_equal(&claim.spec.requests, observed.requests);
+    if is_gated(observed.instance) && !is_right {
+        return Plan::step(QuotaStep::DeleteClaim);
+    }
+    let message = decision::message(claim);
+    match decision(claim) {
+        ClaimDecision::Granted => granted(observed, reason::QUOTA_AVAILABLE, &message),
+        ClaimDecision::Pending => pending(observed, claim),
+        ClaimDecision::Denied(reason) => {
+            let denied = of_problem(observed, reason, &message);
+            if denied.is_some() {
+                return Plan {
+                    step: denied,
+                    look_again: None,
+                };
+            }
+            // A part that is granted would be missing elsewhere.
+            if decision::holds_something(claim) {
+                return Plan::step(QuotaStep::DeleteClaim);
+            }
+            match until_retry(observed) {
+                Some(wait) => Plan::after(wait),
+                None => Plan::step(QuotaStep::DeleteClaim),
+            }
+        }
+    }
+}
+
+/// Plans for an Instance that has its quota. The gate is opened only if the condition is stored for the generation of
+/// the Instance.
+fn granted(observed: &Observed<'_>, reason: &str, message: &str) -> Plan {
+    let step = write(observed, ConditionStatus::True, reason, message)
+        .or_else(|| is_gated(observed.instance).then_some(QuotaStep::OpenGate));
+    Plan {
+        step,
+        look_again: None,
+    }
+}
+
+/// Plans for an Instance whose claim is not decided. The condition of a denied Instance stays: a denied claim was made
+/// anew.
+fn pending(observed: &Observed<'_>, claim: &ResourceClaim) -> Plan {
+    let age = age(claim.meta(), observed.now);
+    let is_denied = stored(observed.instance).is_some_and(is_denial);
+    let step = match age < SHOWN || is_denied {
+        true => None,
+        false => {
+            let (reason, message) = match age < NO_BUDGET {
+                true => (reason::PENDING_EVALUATION, waiting(observed, "")),
+                false => (reason::NO_BUDGET, waiting(observed, NO_BUDGET_ADVICE)),
+            };
+            write(observed, ConditionStatus::Unknown, reason, &message)
+        }
+    };
+    Plan::or_after(step, interval(POLL, age))
+}
+
+const NO_BUDGET_ADVICE: &str = "; the project may have no quota of them";
+
+/// Returns the sentence about a claim that is not decided.
+fn waiting(observed: &Observed<'_>, more: &str) -> String {
+    let types = observed.requests.iter();
+    let types: Vec<_> = types
+        .map(|request| request.resource_type.as_str())
+        .collect();
+    format!(
+        "the quota system has not decided about {}{more}",
+        types.join(", ")
+    )
+}
+
+/// Plans for an Instance whose claim cannot be read or written. An Instance keeps the last decision of the quota system
+/// while the quota system does not answer.
+fn failed(observed: &Observed<'_>, problem: &LedgerProblem) -> Plan {
+    let instance = observed.instance;
+    let is_decided = stored(instance).is_some_and(|it| it.is_true() || is_denial(it));
+    let age = age(instance.meta(), observed.now);
+    let (is_silent, wait) = match problem.remedy {
+        Remedy::Wait(wait) => (is_decided || age < SHOWN, wait),
+        Remedy::Repeat => (true, DELETED),
+        Remedy::Correct | Remedy::ProjectGone => (false, interval(REFUSED, age)),
+    };
+    let step = match is_silent {
+        true => None,
+        false => of_problem(observed, problem.reason, &problem.message),
+    };
+    Plan::or_after(step, wait)
+}
+
+/// Returns the step that shows a problem.
+fn of_problem(observed: &Observed<'_>, reason: &str, message: &str) -> Option<QuotaStep> {
+    write(observed, ConditionStatus::False, reason, message)
+}
+
+/// Returns the step that writes the condition, if it differs from the stored one. While the gate is closed, the
+/// condition must also be of the current generation. Later the generation alone is no reason for a write: the opened
+/// gate has changed it.
+fn write(
+    observed: &Observed<'_>,
+    status: ConditionStatus,
+    reason: &str,
+    message: &str,
+) -> Option<QuotaStep> {
+    let instance = observed.instance;
+    let generation = instance.metadata.generation;
+    let is_stored = stored(instance).is_some_and(|stored| {
+        stored.status == status
+            && stored.reason == reason
+            && stored.message == message
+            && (stored.observed_generation == generation || !is_gated(instance))
+    });
+    if is_stored {
+        return None;
+    }
+    let former = instance.status.as_ref();
+    let mut conditions = former.map_or_else(Vec::new, |status| status.conditions.clone());
+    let condition = Condition::new(QUOTA_GRANTED, status, reason, message, observed.now);
+    condition::set(&mut conditions, condition.observed(generation));
+    Some(QuotaStep::WriteConditions(conditions))
+}
+
+/// Returns the time until a denied claim is made anew. Returns `None` if it is time, and if the claim was not denied.
+fn until_retry(observed: &Observed<'_>) -> Option<Duration> {
+    let denied = stored(observed.instance).filter(|stored| is_denial(stored))?;
+    let since = observed.now.duration_since(denied.last_transition_time.0);
+    let next = SignedDuration::try_from(interval(RETRY, since)).unwrap_or(SignedDuration::MAX);
+    let passed = observed.now.duration_since(observed.last_try?);
+    // The clock of the project can be ahead of that of the cell.
+    let left = next.saturating_sub(passed.max(SignedDuration::ZERO));
+    Duration::try_from(left).ok().filter(|left| !left.is_zero())
+}
+
+/// Returns whether the quota system has denied a claim.
+fn is_denial(condition: &Condition) -> bool {
+    let reasons = [reason::QUOTA_EXCEEDED, reason::VALIDATION_FAILED];
+    condition.is_false() && reasons.contains(&condition.reason.as_str())
+}
+
+/// Returns the stored condition.
+fn stored(instance: &Instance) -> Option<&Condition> {
+    condition::find(&instance.status.as_ref()?.conditions, QUOTA_GRANTED)
+}
+
+/// Returns since when an Instance waits for quota. Returns `None` if it does not wait.
+pub(super) fn waiting_since(instance: &Instance) -> Option<Timestamp> {
+    let created = || instance.metadata.creation_timestamp.as_ref().map(|it| it.0);
+    match stored(instance) {
+        Some(granted) if granted.is_true() => None,
+        Some(waiting) => Some(waiting.last_transition_time.0),
+        None => is_gated(instance).then(created).flatten(),
+    }
+}
+
+fn age(metadata: &ObjectMeta, now: Timestamp) -> SignedDuration {
+    let created = metadata.creation_timestamp.as_ref();
+    created.map_or(SignedDuration::MAX, |created| now.duration_since(created.0))
+}
+
+fn interval(intervals: &Intervals, passed: SignedDuration) -> Duration {
+    let mut intervals = intervals.iter();
+    let found = intervals.find(|(until, _)| passed < *until);
+    found.map_or(LAST, |(_, interval)| *interval)
+}
+
+/// Plans for a terminating Instance. Its metadata are sufficient.
+pub(super) fn end(metadata: &ObjectMeta, ledger: &Ledger, now: Timestamp) -> Plan {
+    let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
+    if !finalizers.iter().any(|it| it == finalizers::QUOTA_CLAIM) {
+        return Plan::default();
+    }
+    match ledger {
+        Ledger::Known(None) => return Plan::step(QuotaStep::Release(ClaimProof::NoClaim)),
+        // The API server has accepted the deletion.
+        Ledger::Known(Some(claim)) if is_terminating(claim.as_ref()) => {
+            return Plan::step(QuotaStep::Release(ClaimProof::NoClaim));
+        }
+        Ledger::Known(Some(_)) => return Plan::step(QuotaStep::DeleteClaim),
+        Ledger::Failed(problem) if problem.remedy == Remedy::ProjectGone => {
+            return Plan::step(QuotaStep::Release(ClaimProof::NoClaim));
+        }
+        Ledger::Disabled | Ledger::Unidentified(_) | Ledger::Failed(_) => {}
+    }
+    let deleted = metadata.deletion_timestamp.as_ref();
+    let passed = deleted.map_or(SignedDuration::ZERO, |it| now.duration_since(it.0));
+    let left = HOLD_MAX.saturating_sub(passed).min(ASKED_AGAIN);
+    match Duration::try_from(left) {
+        Ok(left) if !left.is_zero() => Plan::after(left),
+        _ => Plan::step(QuotaStep::Release(ClaimProof::None)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,376 @@
+//! Tests of the plan: a table of states for each rule.
+
+use api::instance::{InstanceControllerSpec, SchedulingGate};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fixtures::{self, now, object};
+
+/// An Instance with a gate and the finalizer, and its claim.
+struct Case {
+    instance: Instance,
+    ledger: Ledger,
+    last_try: Option<Timestamp>,
+}
+
+fn before(seconds: i64) -> Timestamp {
+    now() - SignedDuration::from_secs(seconds)
+}
+
+fn request(amount: i64) -> Vec<ResourceRequest> {
+    vec![ResourceRequest {
+        resource_type: "compute.datumapis.com/instances".to_owned(),
+        amount,
+    }]
+}
+
+/// Returns a claim of the right size that was created this number of seconds ago.
+fn claim(seconds: i64, status: &Value) -> Ledger {
+    claim_of(1, seconds, status)
+}
+
+fn claim_of(amount: i64, seconds: i64, status: &Value) -> Ledger {
+    let claim: ResourceClaim = object(json!({
+        "metadata": {"name": "c", "creationTimestamp": before(seconds)},
+        "spec": {"requests": request(amount)},
+        "status": status,
+    }));
+    Ledger::Known(Some(Box::new(claim)))
+}
+
+fn decided(status: &str, reason: &str, allocations: &[&str]) -> Value {
+    let allocations: Vec<_> = allocations
+        .iter()
+        .map(|status| json!({"resourceType": format!("t{status}"), "status": status, "message": "m"}))
+        .collect();
+    json!({"allocations": allocations, "conditions": [{
+        "type": "Granted", "status": status, "reason": reason, "message": "told",
+        "lastTransitionTime": "1970-01-01T00:00:00Z",
+    }]})
+}
+
+fn granted_claim() -> Ledger {
+    claim(1, &decided("True", "QuotaAvailable", &["Granted"]))
+}
+
+fn denied_claim(allocations: &[&str]) -> Ledger {
+    claim(1, &decided("False", "QuotaExceeded", allocations))
+}
+
+fn pending_claim(seconds: i64) -> Ledger {
+    claim(seconds, &decided("False", "PendingEvaluation", &[]))
+}
+
+fn unavailable() -> Ledger {
+    problem(
+        Remedy::Wait(Duration::from_secs(7)),
+        reason::BACKEND_UNAVAILABLE,
+    )
+}
+
+fn problem(remedy: Remedy, reason: &'static str) -> Ledger {
+    Ledger::Failed(LedgerProblem {
+        reason,
+        message: "away".to_owned(),
+        remedy,
+    })
+}
+
+impl Case {
+    fn new(ledger: Ledger) -> Self {
+        let mut instance = fixtures::instance("ns-1", "web-0");
+        instance.metadata.finalizers = Some(vec![finalizers::QUOTA_CLAIM.into()]);
+        instance.metadata.creation_timestamp = object(json!(before(30)));
+        instance.spec.controller = Some(InstanceControllerSpec {
+            scheduling_gates: ["Network", "Quota"]
+                .map(|name| SchedulingGate {
+                    name: name.to_owned(),
+                    ..SchedulingGate::default()
+                })
+                .into(),
+            ..InstanceControllerSpec::default()
+        });
+        Self {
+            instance,
+            ledger,
+            last_try: None,
+        }
+    }
+
+    fn open(mut self) -> Self {
+        let controller = self.instance.spec.controller.as_mut().unwrap();
+        controller.scheduling_gates.pop();
+        self
+    }
+
+    /// Stores the condition, as of this generation, since this number of seconds.
+    fn stored(
+        mut self,
+        (status, reason, message): (ConditionStatus, &str, &str),
+        generation: i64,
+        since: i64,
+    ) -> Self {
+        let condition = Condition::new(QUOTA_GRANTED, status, reason, message, before(since));
+        let conditions = vec![condition.observed(Some(generation))];
+        self.instance.status = Some(api::InstanceStatus {
+            conditions,
+            ..api::InstanceStatus::default()
+        });
+        self
+    }
+
+    fn tried(mut self, seconds: i64) -> Self {
+        self.last_try = Some(before(seconds));
+        self
+    }
+
+    /// Returns the plan as a short text.
+    fn plan(&self) -> String {
+        short(&plan(&Observed {
+            instance: &self.instance,
+            ledger: &self.ledger,
+            requests: &request(1),
+            last_try: self.last_try,
+            now: now(),
+        }))
+    }
+}
+
+fn short(plan: &Plan) -> String {
+    let wait = plan.look_again.map(|wait| format!("{} s", wait.as_secs()));
+    let step = plan.step.as_ref().map(|step| match step {
+        QuotaStep::WriteConditions(conditions) => {
+            let granted = condition::find(conditions, QUOTA_GRANTED).unwrap();
+            assert_eq!(granted.observed_generation, Some(2));
+            format!(
+                "{:?} {}: {}",
+                granted.status, granted.reason, granted.message
+            )
+        }
+        other => format!("{other:?}"),
+    });
+    let parts: Vec<_> = step.into_iter().chain(wait).collect();
+    parts.join(", ")
+}
+
+const GRANTED: (ConditionStatus, &str, &str) = (ConditionStatus::True, "QuotaAvailable", "told");
+const DENIED: (ConditionStatus, &str, &str) = (ConditionStatus::False, "QuotaExceeded", "told");
+
+/// I-30: the gate opens only after the condition is stored for the generation of the Instance.
+#[test]
+fn a_gate_opens_after_its_condition_is_stored_for_this_generation() {
+    let new = Case::new(granted_claim());
+    assert_eq!(new.plan(), "True QuotaAvailable: told");
+    let former = Case::new(granted_claim()).stored(GRANTED, 1, 0);
+    assert_eq!(former.plan(), "True QuotaAvailable: told");
+    let denied = Case::new(granted_claim()).stored(DENIED, 2, 0);
+    assert_eq!(denied.plan(), "True QuotaAvailable: told");
+    let stored = Case::new(granted_claim()).stored(GRANTED, 2, 0);
+    assert_eq!(stored.plan(), "OpenGate");
+    // The opened gate has changed the generation. That is no reason for a write.
+    let open = Case::new(granted_claim()).stored(GRANTED, 1, 0).open();
+    assert_eq!(open.plan(), "");
+}
+
+#[test]
+fn a_claim_of_another_size_is_made_anew_while_the_gate_is_closed() {
+    let other = |status: Value| claim_of(2, 1, &status);
+    let granted = || other(decided("True", "QuotaAvailable", &["Granted"]));
+    let closed = Case::new(granted()).stored(GRANTED, 2, 0);
+    assert_eq!(closed.plan(), "DeleteClaim");
+    let denied = Case::new(other(decided("False", "QuotaExceeded", &[]))).stored(DENIED, 2, 0);
+    assert_eq!(denied.plan(), "DeleteClaim");
+    // A machine that runs would lose its quota.
+    let open = Case::new(granted()).stored(GRANTED, 1, 0).open();
+    assert_eq!(open.plan(), "");
+}
+
+#[test]
+fn a_claim_is_made_only_behind_the_finalizer() {
+    let none = Case::new(Ledger::Known(None));
+    assert_eq!(none.plan(), "CreateClaim");
+    let mut without = Case::new(Ledger::Known(None));
+    without.instance.metadata.finalizers = None;
+    assert_eq!(without.plan(), "AddFinalizer");
+    // Made without a gate by a former version.
+    let unmanaged = without.open();
+    assert_eq!(unmanaged.plan(), "");
+    // Deleted by hand while the machine runs.
+    let open = Case::new(Ledger::Known(None))
+        .stored(GRANTED, 1, 100)
+        .open();
+    assert_eq!(open.plan(), "CreateClaim");
+}
+
+/// A quick grant costs no write.
+#[test]
+fn an_undecided_claim_is_shown_after_a_while_and_read_ever_more_rarely() {
+    let types = "the quota system has not decided about compute.datumapis.com/instances";
+    let no_budget =
+        format!("Unknown QuotaNoBudget: {types}; the project may have no quota of them");
+    for (age, expected) in [
+        (0, "1 s".to_owned()),
+        (1, "1 s".to_owned()),
+        (2, format!("Unknown PendingEvaluation: {types}, 1 s")),
+        (59, format!("Unknown PendingEvaluation: {types}, 1 s")),
+        (60, format!("{no_budget}, 15 s")),
+        (299, format!("{no_budget}, 15 s")),
+        (300, format!("{no_budget}, 60 s")),
+        (600, format!("{no_budget}, 300 s")),
+    ] {
+        assert_eq!(Case::new(pending_claim(age)).plan(), expected, "{age}");
+    }
+    let waiting = (ConditionStatus::Unknown, "PendingEvaluation", types);
+    assert_eq!(
+        Case::new(pending_claim(30)).stored(waiting, 2, 1).plan(),
+        "1 s"
+    );
+    // A claim without a status is not decided either.
+    assert_eq!(Case::new(claim(0, &json!(null))).plan(), "1 s");
+    // The claim of a denied Instance was made anew.
+    assert_eq!(
+        Case::new(pending_claim(30)).stored(DENIED, 2, 30).plan(),
+        "1 s"
+    );
+}
+
+#[test]
+fn a_denied_claim_holds_nothing_and_is_made_anew_after_a_while() {
+    let new = Case::new(denied_claim(&["Denied"]));
+    assert_eq!(new.plan(), "False QuotaExceeded: told tDenied: m");
+    let refused = Case::new(claim(1, &decided("False", "ValidationFailed", &[])));
+    assert_eq!(refused.plan(), "False ValidationFailed: told");
+    let other = Case::new(claim(1, &decided("False", "Odd", &[])));
+    assert_eq!(other.plan(), "False QuotaExceeded: told");
+    let partial = || denied_claim(&["Granted"]);
+    assert_eq!(Case::new(partial()).plan(), "False QuotaExceeded: told");
+    let shown = Case::new(partial()).stored(DENIED, 2, 0).tried(1);
+    assert_eq!(shown.plan(), "DeleteClaim");
+    for (denied_for, tried, expected) in [
+        (0, 1, Some(14)),
+        (60, 14, Some(1)),
+        (60, 15, None),
+        (299, 0, Some(15)),
+        (300, 15, Some(45)),
+        (300, 60, None),
+        (600, 60, Some(240)),
+        (6000, 300, None),
+        // The clock of the project is ahead.
+        (0, -5, Some(15)),
+    ] {
+        let wait = expected.map(|wait| format!("{wait} s"));
+        let case = |ledger| Case::new(ledger).stored(DENIED, 2, denied_for).tried(tried);
+        let kept = wait.clone().unwrap_or_else(|| "DeleteClaim".to_owned());
+        assert_eq!(case(denied_claim(&[])).plan(), kept, "{denied_for} {tried}");
+        let gone = wait.unwrap_or_else(|| "CreateClaim".to_owned());
+        assert_eq!(
+            case(Ledger::Known(None)).plan(),
+            gone,
+            "{denied_for} {tried}"
+        );
+    }
+    // The process has started again, so it does not know the last try.
+    let unknown = Case::new(Ledger::Known(None)).stored(DENIED, 2, 1);
+    assert_eq!(unknown.plan(), "CreateClaim");
+}
+
+#[test]
+fn a_revoked_grant_is_shown_and_changes_nothing_else() {
+    let revoked = Case::new(denied_claim(&[])).stored(GRANTED, 1, 100).open();
+    assert_eq!(revoked.plan(), "False QuotaExceeded: told");
+}
+
+#[test]
+fn a_problem_is_shown_unless_the_instance_has_quota_or_was_denied() {
+    let away = "False QuotaBackendUnavailable: away";
+    assert_eq!(Case::new(unavailable()).plan(), format!("{away}, 7 s"));
+    let mut young = Case::new(unavailable());
+    young.instance.metadata.creation_timestamp = object(json!(before(1)));
+    assert_eq!(young.plan(), "7 s");
+    for stored in [GRANTED, DENIED] {
+        assert_eq!(Case::new(unavailable()).stored(stored, 2, 5).plan(), "7 s");
+    }
+    let refused = || problem(Remedy::Correct, reason::MISCONFIGURED);
+    let shown = "False QuotaMisconfigured: away, 15 s";
+    assert_eq!(Case::new(refused()).plan(), shown);
+    assert_eq!(Case::new(refused()).stored(DENIED, 2, 5).plan(), shown);
+    let shown = (ConditionStatus::False, "QuotaMisconfigured", "away");
+    assert_eq!(Case::new(refused()).stored(shown, 2, 5).plan(), "15 s");
+    let raced = problem(Remedy::Repeat, reason::BACKEND_UNAVAILABLE);
+    assert_eq!(Case::new(raced).plan(), "1 s");
+    let unidentified = || Ledger::Unidentified("no label".to_owned());
+    assert_eq!(
+        Case::new(unidentified()).plan(),
+        "False QuotaProjectIDUnresolvable: no label"
+    );
+    // A machine that runs keeps its quota.
+    for ledger in [unavailable(), refused(), unidentified()] {
+        assert_eq!(Case::new(ledger).stored(GRANTED, 1, 5).open().plan(), "");
+    }
+}
+
+#[test]
+fn without_enforcement_a_gate_of_an_earlier_time_is_opened() {
+    let disabled = (
+        ConditionStatus::True,
+        "QuotaDisabled",
+        "the cell does not enforce quota",
+    );
+    let closed = Case::new(Ledger::Disabled);
+    assert_eq!(
+        closed.plan(),
+        "True QuotaDisabled: the cell does not enforce quota"
+    );
+    assert_eq!(
+        Case::new(Ledger::Disabled).stored(disabled, 2, 0).plan(),
+        "OpenGate"
+    );
+    assert_eq!(Case::new(Ledger::Disabled).open().plan(), "");
+}
+
+/// I-31: the finalizer is released only if there is no claim, or after a bound.
+#[test]
+fn an_instance_ends_when_its_claim_is_gone_or_after_two_minutes() {
+    let ending = |seconds: i64, ledger: &Ledger| {
+        let mut instance = Case::new(Ledger::Disabled).instance;
+        instance.metadata.deletion_timestamp = object(json!(before(seconds)));
+        short(&end(&instance.metadata, ledger, now()))
+    };
+    assert_eq!(ending(0, &granted_claim()), "DeleteClaim");
+    assert_eq!(ending(0, &Ledger::Known(None)), "Release(NoClaim)");
+    let gone = problem(Remedy::ProjectGone, reason::PROJECT_NOT_FOUND);
+    assert_eq!(ending(0, &gone), "Release(NoClaim)");
+    let Ledger::Known(Some(mut claim)) = granted_claim() else {
+        panic!("no claim");
+    };
+    claim.metadata.deletion_timestamp = object(json!(before(0)));
+    assert_eq!(ending(0, &Ledger::Known(Some(claim))), "Release(NoClaim)");
+    for ledger in [
+        unavailable(),
+        problem(Remedy::Correct, reason::PROJECT_NOT_FOUND),
+        Ledger::Unidentified(String::new()),
+        Ledger::Disabled,
+    ] {
+        assert_eq!(ending(0, &ledger), "5 s");
+        assert_eq!(ending(118, &ledger), "2 s");
+        assert_eq!(ending(120, &ledger), "Release(None)");
+    }
+    let mut released = Case::new(Ledger::Disabled).instance;
+    released.metadata.finalizers = None;
+    assert_eq!(short(&end(&released.metadata, &granted_claim(), now())), "");
+}
+
+#[test]
+fn an_instance_waits_since_its_condition_changed() {
+    let since = |case: Case| waiting_since(&case.instance);
+    assert_eq!(since(Case::new(Ledger::Disabled)), Some(before(30)));
+    assert_eq!(since(Case::new(Ledger::Disabled).open()), None);
+    assert_eq!(
+        since(Case::new(Ledger::Disabled).stored(DENIED, 2, 7)),
+        Some(before(7))
+    );
+    assert_eq!(
+        since(Case::new(Ledger::Disabled).stored(GRANTED, 2, 7)),
+        None
+    );
+}

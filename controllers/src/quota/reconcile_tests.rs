@@ -1,0 +1,424 @@
+//! Tests of the quota controller, with in-memory API servers of a cell and of a project. The tests do the work of the
+//! quota system.
+
+use api::condition::{self, ConditionStatus};
+use api::instance::QUOTA_GRANTED;
+use api::quota::ResourceClaim;
+use api::{ProjectName, labels};
+use apiserver::{ApiServer, Fault, objects};
+use jiff::SignedDuration;
+use serde_json::Value;
+
+use super::*;
+use crate::fixtures::servers::{CellPlanes, HUB_NAMESPACE, settle, take_writes, terminating_json};
+use crate::fixtures::{instance, now};
+use crate::runtime::Clock;
+
+const NAME: &str = "web-0";
+const CLAIM: &str = "instance-dfw1-web-0";
+const CREATE: &str = "create resourceclaims default/instance-dfw1-web-0";
+const DELETE: &str = "delete resourceclaims default/instance-dfw1-web-0";
+const CONDITION: &str = "patch instances/status ns-1/web-0";
+const INSTANCE: &str = "patch instances ns-1/web-0";
+
+/// A cell with one Instance, and its project.
+struct System {
+    planes: CellPlanes,
+    project: ApiServer,
+    controller: QuotaController,
+}
+
+/// Returns an Instance as the deployment controller creates it.
+fn new_instance() -> Value {
+    let mut instance = json!(instance(HUB_NAMESPACE, NAME));
+    instance["metadata"]["finalizers"] = json!([finalizers::QUOTA_CLAIM]);
+    instance["metadata"]["creationTimestamp"] = json!(now());
+    instance["spec"]["controller"] =
+        json!({"templateHash": "h", "schedulingGates": [{"name": "Network"}, {"name": "Quota"}]});
+    instance
+}
+
+/// Returns a claim of this name that a cell has made for the Instance without the annotation.
+fn claim_of(name: &str, cell: &str) -> Value {
+    json!({
+        "apiVersion": "quota.miloapis.com/v1alpha1", "kind": "ResourceClaim",
+        "metadata": {"name": name, "namespace": "default", "uid": name, "labels": {
+            labels::SOURCE_CLUSTER: cell, labels::INSTANCE_NAMESPACE: HUB_NAMESPACE,
+        }},
+        "spec": {"requests": amounts::requests(&instance(HUB_NAMESPACE, NAME).spec)},
+    })
+}
+
+impl System {
+    async fn start(instance: Value) -> Self {
+        Self::start_with(instance, true).await
+    }
+
+    async fn start_with(instance: Value, enforces_quota: bool) -> Self {
+        let planes = CellPlanes::start(vec![instance], Vec::new()).await;
+        let project = ApiServer::new().with_clock(now);
+        project.put(objects::namespace("default", "1"));
+        let client = project.client();
+        let connect: ConnectLedger = Box::new(move |_| Ok(client.clone()));
+        let connect = enforces_quota.then_some(connect);
+        let controller = QuotaController::new(Arc::clone(&planes.caches), connect, &planes.metrics);
+        Self {
+            planes,
+            project,
+            controller,
+        }
+    }
+
+    async fn reconcile(&self) -> Outcome {
+        self.reconcile_at(now).await
+    }
+
+    /// Reconciles at the time of this clock.
+    async fn reconcile_at(&self, clock: Clock) -> Outcome {
+        let key = ClaimKey {
+            project: Some(ProjectName::new("p").unwrap()),
+            namespace: HUB_NAMESPACE.to_owned(),
+            name: NAME.to_owned(),
+        };
+        let context = ReconcileContext::new(clock, None);
+        let outcome = self.controller.reconcile(&context, key).await.unwrap();
+        settle().await;
+        outcome
+    }
+
+    fn writes(&self) -> Vec<String> {
+        take_writes(&[&self.project, &self.planes.cell])
+    }
+
+    fn instance(&self) -> Option<Instance> {
+        self.planes.cell.get(HUB_NAMESPACE, NAME)
+    }
+
+    fn gates(&self) -> Vec<String> {
+        let controller = self.instance().unwrap().spec.controller.unwrap();
+        let gates = controller.scheduling_gates.into_iter();
+        gates.map(|gate| gate.name).collect()
+    }
+
+    /// Returns the status and the reason of the condition.
+    fn condition(&self) -> Option<(ConditionStatus, String)> {
+        let status = self.instance()?.status?;
+        let granted = condition::find(&status.conditions, QUOTA_GRANTED)?;
+        Some((granted.status, granted.reason.clone()))
+    }
+
+    fn claim(&self) -> Option<ResourceClaim> {
+        self.project.get("default", CLAIM)
+    }
+
+    /// Decides about a claim, as the quota system does.
+    fn decide(&self, name: &str, status: &str, reason: &str, allocations: &[&str]) {
+        let allocations: Vec<_> = allocations
+            .iter()
+            .map(|status| json!({"resourceType": status, "status": status}))
+            .collect();
+        let status = json!({"allocations": allocations, "conditions": [{
+            "type": "Granted", "status": status, "reason": reason, "message": "told",
+            "lastTransitionTime": "2026-11-21T10:00:00Z",
+        }]});
+        self.project
+            .modify::<ResourceClaim>("default", name, |claim| claim["status"] = status);
+    }
+
+    fn grant(&self, name: &str) {
+        self.decide(name, "True", "QuotaAvailable", &["Granted"]);
+    }
+
+    async fn delete_instance(&self) {
+        let metadata = self.instance().unwrap();
+        self.planes.cell.put(terminating_json(json!(metadata)));
+        settle().await;
+        self.writes();
+    }
+}
+
+/// I-30: a gate opens only after its condition is stored.
+#[tokio::test(start_paused = true)]
+async fn a_grant_costs_three_writes_and_then_none() {
+    let system = System::start(new_instance()).await;
+    assert_eq!(
+        system.reconcile().await,
+        Outcome::Again(Duration::from_secs(1))
+    );
+    assert_eq!(system.writes(), [CREATE]);
+    assert_eq!(system.gates(), ["Network", "Quota"]);
+    system.grant(CLAIM);
+    assert_eq!(system.reconcile().await, Outcome::Settled);
+    assert_eq!(system.writes(), [CONDITION, INSTANCE]);
+    let granted = (ConditionStatus::True, "QuotaAvailable".to_owned());
+    assert_eq!(system.condition(), Some(granted));
+    assert_eq!(system.gates(), ["Network"]);
+    for _ in 0..3 {
+        assert_eq!(system.reconcile().await, Outcome::Settled);
+    }
+    assert_eq!(system.writes(), [""; 0]);
+    let claim = system.claim().unwrap();
+    assert_eq!(claim.labels()[labels::SOURCE_CLUSTER], "dfw1");
+    assert_eq!(claim.spec.consumer_ref.unwrap().name, "p");
+}
+
+/// The write of the condition succeeds, and the process dies before the gate is opened.
+#[tokio::test(start_paused = true)]
+async fn a_condition_that_cannot_be_stored_keeps_the_gate_closed() {
+    let system = System::start(new_instance()).await;
+    system.reconcile().await;
+    system.grant(CLAIM);
+    system.planes.cell.fail(
+        Fault::refuse(500)
+            .on_writes()
+            .part(apiserver::ObjectPart::Status)
+            .times(1),
+    );
+    let key = ClaimKey {
+        project: Some(ProjectName::new("p").unwrap()),
+        namespace: HUB_NAMESPACE.to_owned(),
+        name: NAME.to_owned(),
+    };
+    let context = ReconcileContext::new(now, None);
+    system
+        .controller
+        .reconcile(&context, key)
+        .await
+        .unwrap_err();
+    assert_eq!(system.gates(), ["Network", "Quota"]);
+    system.reconcile().await;
+    assert_eq!(system.gates(), ["Network"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_denied_instance_holds_nothing_and_is_tried_again() {
+    let system = System::start(new_instance()).await;
+    system.reconcile().await;
+    system.decide(CLAIM, "False", "QuotaExceeded", &["Granted", "Denied"]);
+    system.writes();
+    assert_eq!(
+        system.reconcile().await,
+        Outcome::Again(Duration::from_secs(15))
+    );
+    assert_eq!(system.writes(), [DELETE, CONDITION]);
+    let denied = Some((ConditionStatus::False, "QuotaExceeded".to_owned()));
+    assert_eq!(system.condition(), denied);
+    assert!(system.claim().is_none());
+    // An event of the Instance does not lead to another try.
+    assert_eq!(
+        system.reconcile().await,
+        Outcome::Again(Duration::from_secs(15))
+    );
+    assert_eq!(system.writes(), [""; 0]);
+    let later: Clock = || now() + SignedDuration::from_secs(15);
+    system.reconcile_at(later).await;
+    assert_eq!(system.writes(), [CREATE]);
+    assert_eq!(system.condition(), denied);
+    system.grant(CLAIM);
+    system.reconcile_at(later).await;
+    assert_eq!(system.writes(), [CONDITION, INSTANCE]);
+    assert_eq!(system.gates(), ["Network"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_another_size_is_made_anew_before_the_gate_opens() {
+    let system = System::start(new_instance()).await;
+    let mut larger = claim_of(CLAIM, "dfw1");
+    larger["spec"]["requests"] =
+        json!([{"resourceType": "compute.datumapis.com/instances", "amount": 2}]);
+    larger["metadata"]["annotations"] = json!({api::annotations::INSTANCE_NAME: NAME});
+    system.project.put(larger);
+    system.grant(CLAIM);
+    system.reconcile().await;
+    assert_eq!(system.writes(), [DELETE, CREATE]);
+    assert_eq!(system.gates(), ["Network", "Quota"]);
+    system.grant(CLAIM);
+    system.reconcile().await;
+    assert_eq!(system.gates(), ["Network"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ledger_that_does_not_answer_keeps_the_gate_closed() {
+    let system = System::start(new_instance()).await;
+    system.project.fail(Fault::disconnect());
+    let later: Clock = || now() + SignedDuration::from_secs(10);
+    assert_eq!(
+        system.reconcile_at(later).await,
+        Outcome::Again(Duration::from_secs(1))
+    );
+    let away = Some((ConditionStatus::False, "QuotaBackendUnavailable".to_owned()));
+    assert_eq!(system.condition(), away);
+    assert_eq!(system.writes(), [CONDITION]);
+    system.reconcile_at(later).await;
+    assert_eq!(system.writes(), [""; 0]);
+    system.project.heal();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    system.reconcile_at(later).await;
+    system.grant(CLAIM);
+    system.reconcile_at(later).await;
+    assert_eq!(system.gates(), ["Network"]);
+    // An Instance that has quota keeps it.
+    system.writes();
+    system.project.fail(Fault::refuse(403));
+    assert_eq!(system.reconcile().await, Outcome::Settled);
+    assert_eq!(system.writes(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_shown() {
+    let system = System::start(new_instance()).await;
+    system.project.fail(Fault::refuse(403).on_writes());
+    system.reconcile().await;
+    let refused = Some((ConditionStatus::False, "QuotaMisconfigured".to_owned()));
+    assert_eq!(system.condition(), refused);
+    assert_eq!(system.gates(), ["Network", "Quota"]);
+}
+
+/// I-31: a claim ends with its Instance.
+#[tokio::test(start_paused = true)]
+async fn a_claim_ends_with_its_instance() {
+    let system = System::start(new_instance()).await;
+    system.reconcile().await;
+    system.grant(CLAIM);
+    system.reconcile().await;
+    system.delete_instance().await;
+    system.reconcile().await;
+    assert_eq!(system.writes(), [DELETE, INSTANCE]);
+    assert!(system.claim().is_none() && system.instance().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ledger_that_does_not_answer_holds_an_instance_for_two_minutes() {
+    let system = System::start(new_instance()).await;
+    system.reconcile().await;
+    system.delete_instance().await;
+    system.project.fail(Fault::hang());
+    // The deletion began a minute before.
+    assert_eq!(
+        system.reconcile().await,
+        Outcome::Again(Duration::from_secs(5))
+    );
+    assert!(system.instance().is_some());
+    let later: Clock = || now() + SignedDuration::from_secs(60);
+    assert_eq!(system.reconcile_at(later).await, Outcome::Settled);
+    assert!(system.instance().is_none());
+    assert!(system.claim().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_the_go_manager_is_taken_over_only_from_this_cell() {
+    for (cell, expected) in [("dfw1", None), ("dfw2", Some(CREATE))] {
+        let system = System::start(new_instance()).await;
+        system.project.put(claim_of("instance-web-0", cell));
+        system.grant("instance-web-0");
+        system.reconcile().await;
+        let writes = system.writes();
+        let first = writes.first().map(String::as_str);
+        assert_eq!(first, Some(expected.unwrap_or(CONDITION)), "{cell}");
+        let is_open = system.gates() == ["Network"];
+        assert_eq!(is_open, cell == "dfw1");
+        system.delete_instance().await;
+        system.reconcile().await;
+        let former = system
+            .project
+            .get::<ResourceClaim>("default", "instance-web-0");
+        assert_eq!(former.is_some(), cell == "dfw2");
+        assert!(system.instance().is_none() && system.claim().is_none());
+    }
+}
+
+/// The names of two cells are equal: `dfw-1-web-0` of cell `dfw`, and `web-0` of cell `dfw-1`.
+#[tokio::test(start_paused = true)]
+async fn a_name_that_another_cell_has_taken_is_left_to_it() {
+    let system = System::start(new_instance()).await;
+    let mut taken = claim_of(CLAIM, "dfw2");
+    taken["metadata"]["annotations"] = json!({api::annotations::INSTANCE_NAME: NAME});
+    system.project.put(taken);
+    system.grant(CLAIM);
+    system.reconcile().await;
+    let writes = system.writes();
+    assert_eq!(writes.len(), 1, "{writes:?}");
+    let name = writes[0]
+        .strip_prefix("create resourceclaims default/")
+        .unwrap();
+    assert!(name.starts_with(CLAIM) && name != CLAIM, "{name}");
+    system.grant(name);
+    system.reconcile().await;
+    assert_eq!(system.gates(), ["Network"]);
+    system.delete_instance().await;
+    system.reconcile().await;
+    assert!(system.claim().is_some() && system.instance().is_none());
+    assert!(
+        system
+            .project
+            .get::<ResourceClaim>("default", name)
+            .is_none()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_was_deleted_by_hand_is_made_again() {
+    let system = System::start(new_instance()).await;
+    system.reconcile().await;
+    system.grant(CLAIM);
+    system.reconcile().await;
+    system.writes();
+    system.project.remove::<ResourceClaim>("default", CLAIM);
+    system.reconcile().await;
+    assert_eq!(system.writes(), [CREATE]);
+    system.grant(CLAIM);
+    system.reconcile().await;
+    assert_eq!(system.writes(), [""; 0]);
+    // The quota system revokes the grant. The machine goes on.
+    system.decide(CLAIM, "False", "QuotaExceeded", &[]);
+    system.reconcile().await;
+    assert_eq!(system.writes(), [CONDITION]);
+    assert_eq!(system.gates(), ["Network"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_enforcement_a_gate_is_opened_and_nothing_is_claimed() {
+    let system = System::start_with(new_instance(), false).await;
+    // Without enforcement, no Namespaces are watched, so no key has a project. The fixture watches them.
+    system.reconcile().await;
+    assert_eq!(system.writes(), [CONDITION, INSTANCE]);
+    let disabled = Some((ConditionStatus::True, "QuotaDisabled".to_owned()));
+    assert_eq!(system.condition(), disabled);
+    system.reconcile().await;
+    assert_eq!(system.writes(), [""; 0]);
+    assert_eq!(system.project.requests(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_without_gate_and_finalizer_is_left_alone() {
+    let system = System::start(json!(instance(HUB_NAMESPACE, NAME))).await;
+    assert_eq!(system.reconcile().await, Outcome::Settled);
+    assert_eq!(system.project.requests(), 0);
+    assert_eq!(system.writes(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_without_a_project_is_shown() {
+    let system = System::start(new_instance()).await;
+    system
+        .planes
+        .cell
+        .modify::<crate::objects::Namespace>("", HUB_NAMESPACE, |namespace| {
+            namespace["metadata"]["labels"] = json!({});
+        });
+    settle().await;
+    // The key with the project is dropped. The event of the Namespace has added the other one.
+    assert_eq!(system.reconcile().await, Outcome::Gone);
+    let key = ClaimKey {
+        project: None,
+        namespace: HUB_NAMESPACE.to_owned(),
+        name: NAME.to_owned(),
+    };
+    let context = ReconcileContext::new(now, None);
+    system.controller.reconcile(&context, key).await.unwrap();
+    let unknown = Some((
+        ConditionStatus::False,
+        "QuotaProjectIDUnresolvable".to_owned(),
+    ));
+    assert_eq!(system.condition(), unknown);
+}

@@ -1,0 +1,116 @@
+//! The triggers of the quota controller.
+
+use api::labels;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::claim::instance_name;
+use crate::runtime::keys::ClaimKey;
+use crate::runtime::triggers::lookups::CellLookups;
+use crate::runtime::triggers::{CellSource, Trigger};
+
+pub(crate) const ON_CELL: &[Trigger<CellSource, dyn CellLookups, ClaimKey>] = &[
+    Trigger {
+        source: CellSource::Instances,
+        reason: "the Instance changed",
+        keys: |change, cell| change.versions().map(|it| key(cell, it)).collect(),
+    },
+    Trigger {
+        source: CellSource::Namespaces,
+        reason: "the Namespace identifies the project of its Instances",
+        keys: |change, cell| {
+            let namespaces = change.versions().filter_map(|it| it.name.as_deref());
+            let instances = namespaces.flat_map(|namespace| cell.instances_in(namespace));
+            instances.map(|it| key(cell, &it)).collect()
+        },
+    },
+    Trigger {
+        source: CellSource::Claims,
+        reason: "the claim of the Instance changed",
+        keys: |change, cell| {
+            let keys = change.versions().filter_map(|claim| {
+                let namespace = claim.labels.as_ref()?.get(labels::INSTANCE_NAMESPACE)?;
+                Some(ClaimKey {
+                    project: cell.project_of(namespace),
+                    namespace: namespace.clone(),
+                    name: instance_name(claim)?.to_owned(),
+                })
+            });
+            keys.collect()
+        },
+    },
+];
+
+/// Returns the key of an Instance with this metadata.
+fn key(cell: &dyn CellLookups, instance: &ObjectMeta) -> ClaimKey {
+    let namespace = instance.namespace.clone().unwrap_or_default();
+    ClaimKey {
+        project: cell.project_of(&namespace),
+        namespace,
+        name: instance.name.clone().unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::ProjectName;
+    use serde_json::json;
+
+    use super::*;
+    use crate::runtime::triggers::cases::{TriggerCase, assert_cases};
+    use crate::runtime::triggers::fakes::{acme, metadata, named};
+
+    /// A cell with the Namespace `ns-1` of project `acme`, and two Instances in it.
+    struct FakeCell;
+
+    impl CellLookups for FakeCell {
+        fn project_of(&self, namespace: &str) -> Option<ProjectName> {
+            (namespace == "ns-1").then(acme)
+        }
+
+        fn instances_in(&self, namespace: &str) -> Vec<ObjectMeta> {
+            match namespace {
+                "ns-1" => vec![named("ns-1", "web-0"), named("ns-1", "web-1")],
+                _ => Vec::new(),
+            }
+        }
+    }
+
+    #[test]
+    fn changes_wake_the_instances_that_need_quota() {
+        let key = |project: Option<ProjectName>, namespace: &str, name: &str| ClaimKey {
+            project,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        };
+        let (instance, stray) = (named("ns-1", "web-0"), named("plain", "web-0"));
+        let namespace = metadata(json!({"name": "ns-1"}));
+        let claim = |annotations| {
+            metadata(json!({
+                "namespace": "default", "name": "instance-web-7",
+                "labels": {labels::INSTANCE_NAMESPACE: "ns-1"}, "annotations": annotations,
+            }))
+        };
+        let own = claim(json!({api::annotations::INSTANCE_NAME: "web-0"}));
+        let (former, foreign) = (claim(json!({})), named("default", "instance-web-0"));
+        let web = |ordinal: i32| key(Some(acme()), "ns-1", &format!("web-{ordinal}"));
+        let case = |name, source, current, keys| TriggerCase {
+            name,
+            source,
+            former: None,
+            current: Some(current),
+            keys,
+        };
+        let (instances, claims) = (CellSource::Instances, CellSource::Claims);
+        #[rustfmt::skip]
+        let cases = [
+            case("instance", instances, &instance, vec![web(0)]),
+            case("instance without project", instances, &stray, vec![key(None, "plain", "web-0")]),
+            case("namespace", CellSource::Namespaces, &namespace, vec![web(0), web(1)]),
+            case("claim", claims, &own, vec![web(0)]),
+            case("claim of the Go manager", claims, &former, vec![web(7)]),
+            case("claim without labels", claims, &foreign, vec![]),
+            case("deployment", CellSource::Deployments, &instance, vec![]),
+        ];
+        assert_cases(ON_CELL, &cases, &FakeCell as &dyn CellLookups);
+    }
+}

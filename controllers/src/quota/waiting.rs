@@ -1,0 +1,48 @@
+//! The Instances that wait for quota, for a metric.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use multicluster::Metrics;
+
+use crate::runtime::keys::ClaimKey;
+
+/// Since when each Instance waits for quota. An Instance that waits is reconciled at least every five minutes, so the
+/// metric is no older.
+#[derive(Debug)]
+pub(super) struct WaitingInstances {
+    since: Mutex<HashMap<ClaimKey, Timestamp>>,
+    metrics: Metrics,
+}
+
+impl WaitingInstances {
+    pub(super) fn new(metrics: &Metrics) -> Self {
+        Self {
+            since: Mutex::default(),
+            metrics: metrics.clone(),
+        }
+    }
+
+    /// Records since when an Instance waits. `None` means that it does not wait.
+    pub(super) fn note(&self, key: &ClaimKey, since: Option<Timestamp>, now: Timestamp) {
+        let mut all = self.lock();
+        match since {
+            Some(since) => drop(all.insert(key.clone(), since)),
+            None => drop(all.remove(key)),
+        }
+        let longest = all.values().map(|since| now.duration_since(*since)).max();
+        let longest = longest.and_then(|longest| Duration::try_from(longest).ok());
+        self.metrics.quota_waiting(longest.unwrap_or_default());
+    }
+
+    /// Forgets an Instance that is gone.
+    pub(super) fn forget(&self, key: &ClaimKey) {
+        self.lock().remove(key);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ClaimKey, Timestamp>> {
+        self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
