@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use api::{CellName, Instance, WorkloadDeployment};
 use kube::{Client, Resource};
-use multicluster::cache::{Change, Reflector};
+use multicluster::cache::{Change, ListLimiter, Reflector};
 use multicluster::{Metrics, Queue, Tasks};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
@@ -16,7 +16,7 @@ use crate::instance::ReadinessController;
 use crate::instance_writeback::InstanceWriteback;
 use crate::objects::Namespace;
 pub use crate::quota::ConnectLedger;
-use crate::quota::QuotaController;
+use crate::quota::{ClaimWatches, QuotaController};
 use crate::runtime::Clock;
 use crate::runtime::events::Events;
 use crate::runtime::keys::{ClaimKey, ObjectKey};
@@ -143,7 +143,7 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         writer: Writer::new(DeploymentController::NAME, &metrics),
         enforces_quota,
         after_last_instance: Box::new({
-            let cell = Arc::clone(&cell);
+            let (cell, queues) = (Arc::clone(&cell), queues.clone());
             move |instance| {
                 let change = Change {
                     former: None,
@@ -159,7 +159,17 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         writer: Writer::new(ReadinessController::NAME, &metrics),
     };
     wiring.run(instance_workers, &ready, readiness);
-    let quota = QuotaController::new(Arc::clone(&cell), quota, &metrics);
+    let watches = ClaimWatches {
+        cell: cell.name.clone(),
+        tasks: tasks.clone(),
+        metrics: metrics.clone(),
+        lists: ListLimiter::default(),
+        on_change: Arc::new({
+            let cell = Arc::clone(&cell);
+            move |change| queues.wake(CellSource::Claims, change, &cell)
+        }),
+    };
+    let quota = QuotaController::new(Arc::clone(&cell), quota, Some(watches), &metrics);
     wiring.run(quota_workers, &ready, quota);
     let writeback = InstanceWriteback {
         cell,

@@ -3,44 +3,43 @@
 //! The quota of a project is in the control plane of the project. The Instance is in the cell. `ledger` sends all
 //! requests to projects, and `plan` decides.
 
+mod access;
 mod amounts;
 mod claim;
 mod ledger;
 mod plan;
 #[cfg(test)]
 mod reconcile_tests;
+mod release;
 pub(crate) mod triggers;
 mod waiting;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use api::identity::IdentityError;
 use api::instance::QUOTA_GATE;
-use api::{Instance, finalizers};
+use api::{Instance, ProjectName, finalizers};
 use jiff::Timestamp;
+use kube::ResourceExt;
 use kube::core::{PartialObjectMeta, PartialObjectMetaExt};
-use kube::{Resource, ResourceExt};
 use multicluster::queue::Limits;
 use multicluster::{Metrics, Outcome};
 use serde_json::json;
-use tracing::{info, warn};
+use tracing::warn;
 
 use crate::cell::CellCaches;
-use crate::hub::upstream::Upstream;
 use crate::objects::{StringMap, is_terminating};
 use crate::runtime::keys::ClaimKey;
 use crate::runtime::triggers::lookups::CellLookups;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use claim::Claimant;
+pub(crate) use ledger::ClaimWatches;
 pub use ledger::ConnectLedger;
-use ledger::{FoundClaim, Ledgers, ProjectLedger};
+use ledger::Ledgers;
 use plan::{
-    ClaimProof, Ledger, LedgerProblem, Observed, Plan, QuotaStep, end, gate_position, is_managed,
-    plan, waiting_since,
+    Ledger, Observed, Plan, QuotaStep, gate_position, is_managed, is_settled, plan, waiting_since,
 };
 use waiting::WaitingInstances;
 
@@ -62,21 +61,9 @@ pub(crate) struct QuotaController {
     ledgers: Option<Ledgers>,
     /// When a claim was last made for each Instance whose claim was denied.
     tries: Mutex<HashMap<ClaimKey, Timestamp>>,
+    /// The Instances that have ended although their claim may still exist.
+    left: Mutex<HashSet<ClaimKey>>,
     waiting: WaitingInstances,
-}
-
-/// The claim of an Instance, and what is needed to change it.
-struct ClaimAccess {
-    ledger: Ledger,
-    target: Option<ClaimTarget>,
-}
-
-/// Where the claim of an Instance is.
-struct ClaimTarget {
-    project: Arc<ProjectLedger>,
-    upstream: Upstream,
-    /// The name of a new claim.
-    free_name: String,
 }
 
 impl Controller for QuotaController {
@@ -103,9 +90,9 @@ impl Controller for QuotaController {
             return self.release(context, &key, instance).await;
         }
         let Some(instance) = self.cell.instances.get(&key.namespace, &key.name)? else {
-            self.forget(&key);
-            return Ok(Outcome::Gone);
+            return self.clean(context, &key).await;
         };
+        lock(&self.left).remove(&key);
         self.claim(context, &key, instance).await
     }
 }
@@ -115,14 +102,16 @@ impl QuotaController {
     pub(crate) fn new(
         cell: Arc<CellCaches>,
         connect: Option<ConnectLedger>,
+        watches: Option<ClaimWatches>,
         metrics: &Metrics,
     ) -> Self {
         metrics.quota_enforced(connect.is_some());
         Self {
             cell,
             writer: Writer::new(Self::NAME, metrics),
-            ledgers: connect.map(Ledgers::new),
+            ledgers: connect.map(|connect| Ledgers::new(connect, watches)),
             tries: Mutex::default(),
+            left: Mutex::default(),
             waiting: WaitingInstances::new(metrics),
         }
     }
@@ -135,6 +124,10 @@ impl QuotaController {
         instance: Arc<Instance>,
     ) -> Result<Outcome, ReconcileError> {
         if !is_managed(&instance) {
+            return Ok(Outcome::Settled);
+        }
+        if is_settled(&instance) && self.has_granted_claim(key) {
+            self.waiting.note(key, None, context.now());
             return Ok(Outcome::Settled);
         }
         let mut access = self.look(key).await;
@@ -213,143 +206,6 @@ impl QuotaController {
         Ok(Some(written))
     }
 
-    /// Deletes the claim of a terminating Instance and removes the finalizer.
-    async fn release(
-        &self,
-        context: &ReconcileContext,
-        key: &ClaimKey,
-        instance: PartialInstance,
-    ) -> Result<Outcome, ReconcileError> {
-        if end(instance.meta(), &Ledger::Known(None), context.now())
-            .step
-            .is_none()
-        {
-            return Ok(Outcome::Settled);
-        }
-        for _ in 0..STEPS_MAX {
-            let mut access = self.look(key).await;
-            let Plan { step, look_again } = end(instance.meta(), &access.ledger, context.now());
-            let proof = match step {
-                Some(QuotaStep::Release(proof)) => proof,
-                Some(QuotaStep::DeleteClaim) => {
-                    self.delete(context, key, &mut access).await;
-                    if let Ledger::Failed(problem) = &access.ledger {
-                        info!(?key, problem = problem.message, "the claim is not deleted");
-                        let plan = end(instance.meta(), &access.ledger, context.now());
-                        if let Some(wait) = plan.look_again {
-                            return Ok(Outcome::Again(wait));
-                        }
-                    }
-                    // The Instance can have a claim of the Go manager too.
-                    continue;
-                }
-                _ => return Ok(look_again.map_or(Outcome::Settled, Outcome::Again)),
-            };
-            if proof == ClaimProof::None {
-                warn!(
-                    ?key,
-                    "the Instance ends, but its ResourceClaim may stay: the quota system has not answered"
-                );
-            }
-            // Other finalizers may have been removed during the requests to the project.
-            let newest = self.terminating(key);
-            let newest = newest.filter(|newest| newest.uid() == instance.uid());
-            let Some(newest) = newest else {
-                return Ok(Outcome::Settled);
-            };
-            let instances = Collection::new(&self.cell.client, &key.namespace, None);
-            self.writer
-                .remove_finalizer(context, &instances, &newest, finalizers::QUOTA_CLAIM)
-                .await?;
-            return Ok(Outcome::Settled);
-        }
-        Ok(Outcome::Again(DISPUTED))
-    }
-
-    /// Reads the claim of an Instance.
-    async fn look(&self, key: &ClaimKey) -> ClaimAccess {
-        let without = |ledger| ClaimAccess {
-            ledger,
-            target: None,
-        };
-        let Some(ledgers) = &self.ledgers else {
-            return without(Ledger::Disabled);
-        };
-        let upstream = match self.upstream(&key.namespace) {
-            Ok(upstream) => upstream,
-            Err(problem) => return without(Ledger::Unidentified(problem)),
-        };
-        let project = match ledgers.of(&upstream.project) {
-            Ok(project) => project,
-            Err(problem) => return without(Ledger::Failed(problem)),
-        };
-        match project.find(&self.claimant(key), &upstream).await {
-            Ok(FoundClaim { claim, free_name }) => ClaimAccess {
-                ledger: Ledger::Known(claim.map(Box::new)),
-                target: Some(ClaimTarget {
-                    project,
-                    upstream,
-                    free_name,
-                }),
-            },
-            Err(problem) => without(Ledger::Failed(problem)),
-        }
-    }
-
-    async fn create(
-        &self,
-        context: &ReconcileContext,
-        key: &ClaimKey,
-        access: &mut ClaimAccess,
-        requests: &[api::quota::ResourceRequest],
-    ) {
-        let Some(target) = &access.target else {
-            return;
-        };
-        self.tries().insert(key.clone(), context.now());
-        let created = target
-            .project
-            .create(
-                &self.writer,
-                context,
-                (&target.free_name, &self.claimant(key)),
-                &target.upstream,
-                requests,
-            )
-            .await;
-        access.ledger = known(created.map(|claim| Some(Box::new(claim))));
-    }
-
-    /// Deletes the claim that was found.
-    async fn delete(&self, context: &ReconcileContext, key: &ClaimKey, access: &mut ClaimAccess) {
-        let (Some(target), Ledger::Known(Some(claim))) = (&access.target, &access.ledger) else {
-            return;
-        };
-        let deleted = target
-            .project
-            .delete(&self.writer, context, &target.upstream, claim)
-            .await;
-        info!(?key, claim = claim.name_any(), "claim deleted");
-        access.ledger = known(deleted.map(|()| None));
-    }
-
-    fn claimant<'k>(&'k self, key: &'k ClaimKey) -> Claimant<'k> {
-        Claimant {
-            cell: &self.cell.name,
-            namespace: &key.namespace,
-            name: &key.name,
-        }
-    }
-
-    /// Returns the project's namespace that a Namespace of the cell belongs to, or a sentence about why it is unknown.
-    fn upstream(&self, namespace: &str) -> Result<Upstream, String> {
-        let metadata = self.cell.namespaces.metadata_of("", namespace);
-        let metadata = metadata.unwrap_or_default();
-        Upstream::of(&metadata).map_err(|error: IdentityError| {
-            format!("Namespace {namespace} does not identify its project: {error}")
-        })
-    }
-
     /// Returns the newest Instance from the cache. Returns `None` if it is gone or terminating, because its event
     /// triggers the next reconciliation.
     fn newest(
@@ -382,8 +238,14 @@ impl QuotaController {
         self.tries().get(key).copied()
     }
 
-    fn tries(&self) -> std::sync::MutexGuard<'_, HashMap<ClaimKey, Timestamp>> {
-        self.tries.lock().unwrap_or_else(PoisonError::into_inner)
+    fn tries(&self) -> MutexGuard<'_, HashMap<ClaimKey, Timestamp>> {
+        lock(&self.tries)
+    }
+
+    fn has_left_claims_of(&self, project: &ProjectName) -> bool {
+        let left = lock(&self.left);
+        let mut projects = left.iter().filter_map(|key| key.project.as_ref());
+        projects.any(|of| of == project)
     }
 
     /// Forgets an Instance that is gone, and the client of its project if it was the last one.
@@ -392,15 +254,13 @@ impl QuotaController {
         self.waiting.forget(key);
         if let (Some(ledgers), Some(project)) = (&self.ledgers, &key.project)
             && !self.cell.has_instances_of(project)
+            && !self.has_left_claims_of(project)
         {
             ledgers.forget(project);
         }
     }
 }
 
-fn known(answer: Result<Option<Box<api::quota::ResourceClaim>>, LedgerProblem>) -> Ledger {
-    match answer {
-        Ok(claim) => Ledger::Known(claim),
-        Err(problem) => Ledger::Failed(problem),
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,8 @@
 //! Tests of all controllers together on a paused clock: they make no write while nothing changes, and a process that
 //! may not write keeps no keys.
 
+mod quota;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +17,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
+use crate::cell_controllers::ConnectLedger;
 use crate::fixtures::servers::{HUB_NAMESPACE, HUB_UID, hub_namespace, take_writes};
 use crate::fixtures::{self, object};
 use crate::{cell_controllers, management_controllers};
@@ -65,6 +68,11 @@ impl System {
 
     /// Starts the controllers in a process that may not write yet.
     fn start_without_leadership() -> Self {
+        Self::start_cell(false)
+    }
+
+    /// Starts the controllers in a process that may not write yet. The cell enforces quota or not.
+    fn start_cell(enforces_quota: bool) -> Self {
         let server = || ApiServer::new().with_clock(clock);
         let (project, hub, cell) = (server(), server(), server());
         project.put(objects::namespace("default", "1"));
@@ -93,7 +101,11 @@ impl System {
             name: CellName::new("dfw1").unwrap(),
             client: cell.client(),
             hub: hub.client(),
-            quota: None,
+            quota: enforces_quota.then(|| {
+                let ledger = project.client();
+                let connect: ConnectLedger = Box::new(move |_| Ok(ledger.clone()));
+                connect
+            }),
             metrics: metrics.clone(),
             may_write: may_write.clone(),
             clock,

@@ -73,6 +73,33 @@ async fn a_missing_file_is_named() {
     );
 }
 
+/// A Secret that is not mounted must not switch quota off.
+#[tokio::test]
+async fn a_missing_kubeconfig_for_quota_is_named() {
+    let directory = TempDir::new().unwrap();
+    let own = format!("--kubeconfig={}", kubeconfig(&directory));
+    let hub = format!("--federation-kubeconfig={}", kubeconfig(&directory));
+    for (field, mode) in [
+        ("quotaKubeconfigPath", "single"),
+        ("quotaKubeconfigPath", "milo"),
+        ("projectKubeconfigPath", "milo"),
+    ] {
+        let config = write(
+            &directory,
+            "quota.yaml",
+            &format!(
+                "{HEAD}discovery: {{mode: {mode}, clusterName: dfw1, {field}: /no/such/quota}}\n"
+            ),
+        );
+        let config = format!("--server-config={config}");
+        let error = refused(&["--enable-cell-controllers", &own, &hub, &config]).await;
+        assert!(
+            error.contains(&format!("discovery.{field}: /no/such/quota: No such file")),
+            "{error}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn an_invalid_kubeconfig_is_named() {
     let directory = TempDir::new().unwrap();

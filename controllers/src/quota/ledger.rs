@@ -4,6 +4,7 @@
 //! for some seconds. So the Instances of a project whose API server hangs do not wait for it one after the other.
 
 mod pause;
+mod watches;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,11 +22,13 @@ use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
 use super::claim::{self, Claimant};
-use super::plan::{LedgerProblem, Remedy};
+use super::plan::{LedgerProblem, Remedy, is_granted};
 use crate::hub::upstream::Upstream;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use pause::Pause;
+pub(crate) use watches::ClaimWatches;
+use watches::WatchedClaims;
 
 /// Makes a client of the API server that has the claims of a project.
 pub type ConnectLedger = Box<dyn Fn(&ProjectName) -> Result<Client, ConnectError> + Send + Sync>;
@@ -41,6 +44,8 @@ const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
 /// The control planes of the projects that have Instances in this cell.
 pub(super) struct Ledgers {
     connect: ConnectLedger,
+    /// `None` if claims are only read.
+    watches: Option<ClaimWatches>,
     projects: Mutex<HashMap<ProjectName, Arc<ProjectLedger>>>,
 }
 
@@ -49,6 +54,8 @@ pub(super) struct ProjectLedger {
     project: ProjectName,
     client: Client,
     pause: Mutex<Pause>,
+    /// The claims of this cell, as far as the watch reports them.
+    watched: Option<WatchedClaims>,
 }
 
 /// The claim of an Instance, and the name that a new claim gets.
@@ -64,9 +71,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Ledgers {
-    pub(super) fn new(connect: ConnectLedger) -> Self {
+    /// Makes an empty set. The claims of each project are watched while it is used.
+    pub(super) fn new(connect: ConnectLedger, watches: Option<ClaimWatches>) -> Self {
         Self {
             connect,
+            watches,
             projects: Mutex::default(),
         }
     }
@@ -86,13 +95,20 @@ impl Ledgers {
             message: bounded(&error.to_string()),
             remedy: Remedy::Correct,
         })?;
+        let watches = self.watches.as_ref();
         let ledger = Arc::new(ProjectLedger {
             project: project.clone(),
+            watched: watches.map(|watches| watches.start(project, client.clone())),
             client,
             pause: Mutex::default(),
         });
         projects.insert(project.clone(), Arc::clone(&ledger));
         Ok(ledger)
+    }
+
+    /// Returns the claims of a project that is used already.
+    pub(super) fn used(&self, project: &ProjectName) -> Option<Arc<ProjectLedger>> {
+        lock(&self.projects).get(project).map(Arc::clone)
     }
 
     /// Drops the client of a project that has no Instance in this cell.
@@ -132,6 +148,34 @@ impl ProjectLedger {
             claim,
             free_name: if is_taken { hashed } else { readable },
         })
+    }
+
+    /// Returns whether the watch shows that the Instance has a granted claim, so that no request is needed.
+    pub(super) fn has_granted_claim(&self, claimant: &Claimant<'_>, upstream: &Upstream) -> bool {
+        let claims = self.watched_claims(claimant, upstream);
+        claims.iter().any(|claim| is_granted(claim))
+    }
+
+    /// Returns whether the watch shows a claim of the Instance.
+    pub(super) fn has_claim(&self, claimant: &Claimant<'_>, upstream: &Upstream) -> bool {
+        !self.watched_claims(claimant, upstream).is_empty()
+    }
+
+    /// Returns the claims of the Instance that the watch shows.
+    fn watched_claims(
+        &self,
+        claimant: &Claimant<'_>,
+        upstream: &Upstream,
+    ) -> Vec<Arc<ResourceClaim>> {
+        let Some(watched) = &self.watched else {
+            return Vec::new();
+        };
+        let [readable, hashed] = claimant.names();
+        let names = [readable, hashed, claimant.former_name()];
+        let claims = names
+            .iter()
+            .filter_map(|name| watched.get(&upstream.namespace, name));
+        claims.filter(|claim| claimant.owns(claim.meta())).collect()
     }
 
     /// Creates a claim of this name.

@@ -4,6 +4,8 @@
 //! therefore never opened for a condition that was not stored.
 
 mod decision;
+pub(super) mod ending;
+mod intervals;
 
 use std::time::Duration;
 
@@ -19,39 +21,15 @@ use kube::Resource;
 use super::amounts;
 use crate::objects::{has_finalizer, is_terminating};
 use decision::{ClaimDecision, decision};
+use intervals::{POLL, REFUSED, RETRY, interval};
 
 /// How long a claim is undecided before the Instance shows it. A quick grant then costs no write. Creation times have
 /// whole seconds, so this is at least one second.
 const SHOWN: SignedDuration = SignedDuration::from_secs(2);
 /// How long a claim is undecided before the Instance says that there may be no quota at all.
 const NO_BUDGET: SignedDuration = SignedDuration::from_mins(1);
-/// How long a terminating Instance waits for a quota system that does not answer. The claim is deleted later.
-pub(super) const HOLD_MAX: SignedDuration = SignedDuration::from_mins(2);
-/// The longest wait of a terminating Instance before the quota system is asked again.
-const ASKED_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 /// How long a claim that is being deleted is waited for before it is read again.
 const DELETED: Duration = Duration::from_secs(1);
-
-/// Intervals that grow with the time that has passed: each is used up to this time.
-type Intervals = [(SignedDuration, Duration)];
-/// The interval after the last of [`Intervals`].
-const LAST: Duration = Duration::from_mins(5);
-/// How often an undecided claim is read, by its age. Usually the watch reports the decision earlier.
-const POLL: &Intervals = &[
-    (SignedDuration::from_mins(1), Duration::from_secs(1)),
-    (SignedDuration::from_mins(5), Duration::from_secs(15)),
-    (SignedDuration::from_mins(10), Duration::from_mins(1)),
-];
-/// How often a denied claim is made anew, by the time since the Instance was denied.
-const RETRY: &Intervals = &[
-    (SignedDuration::from_mins(5), Duration::from_secs(15)),
-    (SignedDuration::from_mins(10), Duration::from_mins(1)),
-];
-/// How often a claim that the API server refuses is tried again, by the age of the Instance.
-const REFUSED: &Intervals = &[
-    (SignedDuration::from_mins(5), Duration::from_secs(15)),
-    (SignedDuration::from_hours(1), Duration::from_mins(1)),
-];
 
 /// What is known about the claim of an Instance.
 #[derive(Clone, Debug)]
@@ -172,6 +150,11 @@ pub(super) fn is_managed(instance: &Instance) -> bool {
 /// Returns whether an Instance has its quota and its gate is open. Then only its claim can change something.
 pub(super) fn is_settled(instance: &Instance) -> bool {
     !is_gated(instance) && stored(instance).is_some_and(Condition::is_true)
+}
+
+/// Returns whether the quota system has granted this claim.
+pub(super) fn is_granted(claim: &ResourceClaim) -> bool {
+    !is_terminating(claim) && decision(claim) == ClaimDecision::Granted
 }
 
 /// Plans for an Instance that is not terminating.
@@ -368,39 +351,6 @@ pub(super) fn waiting_since(instance: &Instance) -> Option<Timestamp> {
 fn age(metadata: &ObjectMeta, now: Timestamp) -> SignedDuration {
     let created = metadata.creation_timestamp.as_ref();
     created.map_or(SignedDuration::MAX, |created| now.duration_since(created.0))
-}
-
-fn interval(intervals: &Intervals, passed: SignedDuration) -> Duration {
-    let mut intervals = intervals.iter();
-    let found = intervals.find(|(until, _)| passed < *until);
-    found.map_or(LAST, |(_, interval)| *interval)
-}
-
-/// Plans for a terminating Instance. Its metadata are sufficient.
-pub(super) fn end(metadata: &ObjectMeta, ledger: &Ledger, now: Timestamp) -> Plan {
-    let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
-    if !finalizers.iter().any(|it| it == finalizers::QUOTA_CLAIM) {
-        return Plan::default();
-    }
-    match ledger {
-        Ledger::Known(None) => return Plan::step(QuotaStep::Release(ClaimProof::NoClaim)),
-        // The API server has accepted the deletion.
-        Ledger::Known(Some(claim)) if is_terminating(claim.as_ref()) => {
-            return Plan::step(QuotaStep::Release(ClaimProof::NoClaim));
-        }
-        Ledger::Known(Some(_)) => return Plan::step(QuotaStep::DeleteClaim),
-        Ledger::Failed(problem) if problem.remedy == Remedy::ProjectGone => {
-            return Plan::step(QuotaStep::Release(ClaimProof::NoClaim));
-        }
-        Ledger::Disabled | Ledger::Unidentified(_) | Ledger::Failed(_) => {}
-    }
-    let deleted = metadata.deletion_timestamp.as_ref();
-    let passed = deleted.map_or(SignedDuration::ZERO, |it| now.duration_since(it.0));
-    let left = HOLD_MAX.saturating_sub(passed).min(ASKED_AGAIN);
-    match Duration::try_from(left) {
-        Ok(left) if !left.is_zero() => Plan::after(left),
-        _ => Plan::step(QuotaStep::Release(ClaimProof::None)),
-    }
 }
 
 #[cfg(test)]

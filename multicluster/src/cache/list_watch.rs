@@ -37,6 +37,8 @@ pub(super) type WatchEvents<K> = BoxStream<'static, kube::Result<WatchEvent<Tole
 pub(super) struct ListWatch<K> {
     client: Client,
     api: Api<Tolerant<K>>,
+    /// Selects the objects by their labels.
+    labels: Option<String>,
     seconds: u32,
 }
 
@@ -44,10 +46,11 @@ impl<K> ListWatch<K>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
 {
-    pub(super) fn new(client: Client, plane: &str) -> Self {
+    pub(super) fn new(client: Client, plane: &str, labels: Option<String>) -> Self {
         Self {
             api: Api::all(client.clone()),
             client,
+            labels,
             seconds: watch_seconds(plane, &K::kind(&())),
         }
     }
@@ -60,6 +63,7 @@ where
         let params = ListParams {
             limit: Some(PAGE),
             continue_token,
+            label_selector: self.labels.clone(),
             ..ListParams::default()
         };
         self.api.list(&params).await
@@ -67,7 +71,10 @@ where
 
     /// Starts a watch from this resource version.
     pub(super) async fn watch(&self, version: &str) -> kube::Result<WatchEvents<K>> {
-        let params = WatchParams::default().timeout(self.seconds);
+        let params = WatchParams {
+            label_selector: self.labels.clone(),
+            ..WatchParams::default().timeout(self.seconds)
+        };
         Ok(self.api.watch(&params, version).await?.boxed())
     }
 
@@ -120,6 +127,7 @@ where
         mut params: ListParams,
     ) -> kube::Result<ObjectList<Tolerant<PartialObjectMeta<K>>>> {
         let namespace = key.map(|(namespace, _)| namespace.as_str());
+        params.label_selector.clone_from(&self.labels);
         let path = K::url_path(&(), namespace.filter(|namespace| !namespace.is_empty()));
         if let Some((_, name)) = key {
             params = params.fields(&format!("metadata.name={name}"));

@@ -36,6 +36,8 @@ type Handler = Box<dyn Fn(Change<'_>) + Send + Sync>;
 pub struct Reflector<K> {
     cache: Cache<K>,
     plane: String,
+    /// Selects the objects by their labels.
+    labels: Option<String>,
     handlers: Vec<Handler>,
     /// Called after each complete list.
     list_handlers: Vec<Box<dyn Fn() + Send + Sync>>,
@@ -72,6 +74,7 @@ where
         Self {
             cache: Cache::default(),
             plane: plane.to_owned(),
+            labels: None,
             handlers: Vec::new(),
             list_handlers: Vec::new(),
             counts: [&metrics.cached, &metrics.undecodable]
@@ -79,6 +82,13 @@ where
             listed: BTreeMap::new(),
             problem: None,
         }
+    }
+
+    /// Follows only the objects with this label.
+    #[must_use]
+    pub fn labelled(self, label: &str, value: &str) -> Self {
+        let labels = Some(format!("{label}={value}"));
+        Self { labels, ..self }
     }
 
     /// Returns the cache.
@@ -123,7 +133,7 @@ where
     /// the continuation.
     pub async fn run(mut self, client: Client, lists: ListLimiter) {
         let mut follower = Follower {
-            source: ListWatch::new(client, &self.plane),
+            source: ListWatch::new(client, &self.plane, self.labels.clone()),
             position: Position::default(),
             permit: lists.permit().await,
             retry: Retry::default(),

@@ -75,9 +75,9 @@ async fn a_hung_project_delays_only_itself_and_only_once() {
     let (hangs, answers) = (ApiServer::new(), ApiServer::new());
     hangs.fail(Fault::hang());
     let clients = [hangs.client(), answers.client()];
-    let ledgers = Ledgers::new(Box::new(move |project| {
-        Ok(clients[usize::from(project.as_str() != "p")].clone())
-    }));
+    let connect: ConnectLedger =
+        Box::new(move |project| Ok(clients[usize::from(project.as_str() != "p")].clone()));
+    let ledgers = Ledgers::new(connect, None);
     let cell = api::CellName::new("dfw1").unwrap();
     let claimant = Claimant {
         cell: &cell,

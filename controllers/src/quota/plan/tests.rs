@@ -3,6 +3,7 @@
 use api::instance::{InstanceControllerSpec, SchedulingGate};
 use serde_json::{Value, json};
 
+use super::ending::end;
 use super::*;
 use crate::fixtures::{self, now, object};
 

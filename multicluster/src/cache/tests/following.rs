@@ -74,6 +74,37 @@ impl Following {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_cache_of_labelled_objects_has_no_others() {
+    let labelled = |name: &str, cell: &str| {
+        let mut object = config_map(name);
+        object["metadata"]["labels"] = json!({"cell": cell});
+        object
+    };
+    let (server, lists) = (ApiServer::new(), ListLimiter::default());
+    for (name, cell) in [("a", "one"), ("b", "two")] {
+        server.put(labelled(name, cell));
+    }
+    let reflector = Reflector::new("test", &Metrics::default()).labelled("cell", "one");
+    let cache = reflector.cache();
+    tokio::spawn(reflector.run(server.client(), lists.clone()));
+    let following = Following {
+        server,
+        cache,
+        lists,
+    };
+    following.until(|it| it.state() == "a@2").await;
+    following.until(|it| it.server.watches() == 1).await;
+    following.server.put(labelled("c", "two"));
+    following.server.put(labelled("d", "one"));
+    following.until(|it| it.state() == "a@2 d@5").await;
+    // A broken watch is checked and resumed.
+    following.server.interrupt();
+    following.server.put(labelled("e", "two"));
+    following.server.put(labelled("f", "one"));
+    following.until(|it| it.state() == "a@2 d@5 f@7").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_restored_api_server_is_listed_although_it_accepts_the_former_version() {
     let following = following().await;
     let backup = following.server.backup();

@@ -1,0 +1,153 @@
+//! Finds, creates and deletes the claim of an Instance.
+
+use std::sync::Arc;
+
+use api::identity::IdentityError;
+use api::quota::{ResourceClaim, ResourceRequest};
+use kube::ResourceExt;
+use tracing::info;
+
+use super::QuotaController;
+use super::claim::Claimant;
+use super::ledger::{FoundClaim, ProjectLedger};
+use super::plan::{Ledger, LedgerProblem};
+use crate::hub::upstream::Upstream;
+use crate::runtime::ReconcileContext;
+use crate::runtime::keys::ClaimKey;
+
+/// The claim of an Instance, and what is needed to change it.
+pub(super) struct ClaimAccess {
+    pub(super) ledger: Ledger,
+    target: Option<ClaimTarget>,
+}
+
+/// Where the claim of an Instance is.
+pub(super) struct ClaimTarget {
+    project: Arc<ProjectLedger>,
+    upstream: Upstream,
+    /// The name of a new claim.
+    free_name: String,
+}
+
+impl QuotaController {
+    /// Returns whether the watch shows that the Instance has a granted claim.
+    pub(super) fn has_granted_claim(&self, key: &ClaimKey) -> bool {
+        self.with_ledger(key, ProjectLedger::has_granted_claim)
+    }
+
+    /// Returns whether the watch shows a claim of the Instance.
+    pub(super) fn has_watched_claim(&self, key: &ClaimKey) -> bool {
+        self.with_ledger(key, ProjectLedger::has_claim)
+    }
+
+    fn with_ledger(
+        &self,
+        key: &ClaimKey,
+        holds: impl FnOnce(&ProjectLedger, &Claimant<'_>, &Upstream) -> bool,
+    ) -> bool {
+        let Some(ledgers) = &self.ledgers else {
+            return false;
+        };
+        let Ok(upstream) = self.upstream(&key.namespace) else {
+            return false;
+        };
+        let ledger = ledgers.used(&upstream.project);
+        ledger.is_some_and(|ledger| holds(&ledger, &self.claimant(key), &upstream))
+    }
+
+    /// Reads the claim of an Instance.
+    pub(super) async fn look(&self, key: &ClaimKey) -> ClaimAccess {
+        let without = |ledger| ClaimAccess {
+            ledger,
+            target: None,
+        };
+        let Some(ledgers) = &self.ledgers else {
+            return without(Ledger::Disabled);
+        };
+        let upstream = match self.upstream(&key.namespace) {
+            Ok(upstream) => upstream,
+            Err(problem) => return without(Ledger::Unidentified(problem)),
+        };
+        let project = match ledgers.of(&upstream.project) {
+            Ok(project) => project,
+            Err(problem) => return without(Ledger::Failed(problem)),
+        };
+        match project.find(&self.claimant(key), &upstream).await {
+            Ok(FoundClaim { claim, free_name }) => ClaimAccess {
+                ledger: Ledger::Known(claim.map(Box::new)),
+                target: Some(ClaimTarget {
+                    project,
+                    upstream,
+                    free_name,
+                }),
+            },
+            Err(problem) => without(Ledger::Failed(problem)),
+        }
+    }
+
+    pub(super) async fn create(
+        &self,
+        context: &ReconcileContext,
+        key: &ClaimKey,
+        access: &mut ClaimAccess,
+        requests: &[ResourceRequest],
+    ) {
+        let Some(target) = &access.target else {
+            return;
+        };
+        self.tries().insert(key.clone(), context.now());
+        let created = target
+            .project
+            .create(
+                &self.writer,
+                context,
+                (&target.free_name, &self.claimant(key)),
+                &target.upstream,
+                requests,
+            )
+            .await;
+        access.ledger = known(created.map(|claim| Some(Box::new(claim))));
+    }
+
+    /// Deletes the claim that was found.
+    pub(super) async fn delete(
+        &self,
+        context: &ReconcileContext,
+        key: &ClaimKey,
+        access: &mut ClaimAccess,
+    ) {
+        let (Some(target), Ledger::Known(Some(claim))) = (&access.target, &access.ledger) else {
+            return;
+        };
+        let deleted = target
+            .project
+            .delete(&self.writer, context, &target.upstream, claim)
+            .await;
+        info!(?key, claim = claim.name_any(), "claim deleted");
+        access.ledger = known(deleted.map(|()| None));
+    }
+
+    pub(super) fn claimant<'k>(&'k self, key: &'k ClaimKey) -> Claimant<'k> {
+        Claimant {
+            cell: &self.cell.name,
+            namespace: &key.namespace,
+            name: &key.name,
+        }
+    }
+
+    /// Returns the project's namespace that a Namespace of the cell belongs to, or a sentence about why it is unknown.
+    fn upstream(&self, namespace: &str) -> Result<Upstream, String> {
+        let metadata = self.cell.namespaces.metadata_of("", namespace);
+        let metadata = metadata.unwrap_or_default();
+        Upstream::of(&metadata).map_err(|error: IdentityError| {
+            format!("Namespace {namespace} does not identify its project: {error}")
+        })
+    }
+}
+
+fn known(answer: Result<Option<Box<ResourceClaim>>, LedgerProblem>) -> Ledger {
+    match answer {
+        Ok(claim) => Ledger::Known(claim),
+        Err(problem) => Ledger::Failed(problem),
+    }
+}

@@ -1,0 +1,94 @@
+//! Tests of claims whose Instances end, and of claims of others.
+
+use super::*;
+
+/// I-31: a claim ends with its Instance.
+#[tokio::test(start_paused = true)]
+async fn a_claim_ends_with_its_instance() {
+    let system = System::start(new_instance()).await;
+    system.reconcile().await;
+    system.grant(CLAIM);
+    system.reconcile().await;
+    system.delete_instance().await;
+    system.reconcile().await;
+    assert_eq!(system.writes(), [DELETE, INSTANCE]);
+    assert!(system.claim().is_none() && system.instance().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ledger_that_does_not_answer_holds_an_instance_for_two_minutes() {
+    let system = System::start(new_instance()).await;
+    system.reconcile().await;
+    system.delete_instance().await;
+    system.project.fail(Fault::hang());
+    // The deletion began a minute before.
+    assert_eq!(
+        system.reconcile().await,
+        Outcome::Again(Duration::from_secs(5))
+    );
+    assert!(system.instance().is_some());
+    let later: Clock = || now() + SignedDuration::from_secs(60);
+    assert_eq!(system.reconcile_at(later).await, Outcome::Settled);
+    assert!(system.instance().is_none());
+    assert!(system.claim().is_some());
+    // The quota system still does not answer.
+    let again = system.reconcile_at(later).await;
+    assert!(matches!(again, Outcome::Again(_)), "{again:?}");
+    assert!(system.claim().is_some());
+    // It answers again.
+    system.project.heal();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(system.reconcile_at(later).await, Outcome::Gone);
+    assert!(system.claim().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_the_go_manager_is_taken_over_only_from_this_cell() {
+    for (cell, expected) in [("dfw1", None), ("dfw2", Some(CREATE))] {
+        let system = System::start(new_instance()).await;
+        system.project.put(claim_of("instance-web-0", cell));
+        system.grant("instance-web-0");
+        system.reconcile().await;
+        let writes = system.writes();
+        let first = writes.first().map(String::as_str);
+        assert_eq!(first, Some(expected.unwrap_or(CONDITION)), "{cell}");
+        let is_open = system.gates() == ["Network"];
+        assert_eq!(is_open, cell == "dfw1");
+        system.delete_instance().await;
+        system.reconcile().await;
+        let former = system
+            .project
+            .get::<ResourceClaim>("default", "instance-web-0");
+        assert_eq!(former.is_some(), cell == "dfw2");
+        assert!(system.instance().is_none() && system.claim().is_none());
+    }
+}
+
+/// The names of two cells are equal: `dfw-1-web-0` of cell `dfw`, and `web-0` of cell `dfw-1`.
+#[tokio::test(start_paused = true)]
+async fn a_name_that_another_cell_has_taken_is_left_to_it() {
+    let system = System::start(new_instance()).await;
+    let mut taken = claim_of(CLAIM, "dfw2");
+    taken["metadata"]["annotations"] = json!({api::annotations::INSTANCE_NAME: NAME});
+    system.project.put(taken);
+    system.grant(CLAIM);
+    system.reconcile().await;
+    let writes = system.writes();
+    assert_eq!(writes.len(), 1, "{writes:?}");
+    let name = writes[0]
+        .strip_prefix("create resourceclaims default/")
+        .unwrap();
+    assert!(name.starts_with(CLAIM) && name != CLAIM, "{name}");
+    system.grant(name);
+    system.reconcile().await;
+    assert_eq!(system.gates(), ["Network"]);
+    system.delete_instance().await;
+    system.reconcile().await;
+    assert!(system.claim().is_some() && system.instance().is_none());
+    assert!(
+        system
+            .project
+            .get::<ResourceClaim>("default", name)
+            .is_none()
+    );
+}

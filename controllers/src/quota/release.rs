@@ -1,0 +1,111 @@
+//! Deletes the claims of Instances that end, and of Instances that are gone.
+//!
+//! Metadata are sufficient for this, so an Instance that cannot be decoded does not block the deletion of its
+//! WorkloadDeployment.
+
+use api::finalizers;
+use kube::{Resource, ResourceExt};
+use multicluster::Outcome;
+use tracing::{info, warn};
+
+use super::plan::ending::end;
+use super::plan::{ClaimProof, Ledger, Plan, QuotaStep, Remedy};
+use super::{DISPUTED, PartialInstance, QuotaController, STEPS_MAX, lock};
+use crate::objects::is_terminating;
+use crate::runtime::keys::ClaimKey;
+use crate::runtime::write::Collection;
+use crate::runtime::{ReconcileContext, ReconcileError};
+
+impl QuotaController {
+    /// Deletes the claim of a terminating Instance and removes the finalizer.
+    pub(super) async fn release(
+        &self,
+        context: &ReconcileContext,
+        key: &ClaimKey,
+        instance: PartialInstance,
+    ) -> Result<Outcome, ReconcileError> {
+        if end(instance.meta(), &Ledger::Known(None), context.now())
+            .step
+            .is_none()
+        {
+            return Ok(Outcome::Settled);
+        }
+        for _ in 0..STEPS_MAX {
+            let mut access = self.look(key).await;
+            let Plan { step, look_again } = end(instance.meta(), &access.ledger, context.now());
+            let proof = match step {
+                Some(QuotaStep::Release(proof)) => proof,
+                Some(QuotaStep::DeleteClaim) => {
+                    self.delete(context, key, &mut access).await;
+                    if let Ledger::Failed(problem) = &access.ledger {
+                        info!(?key, problem = problem.message, "the claim is not deleted");
+                        let plan = end(instance.meta(), &access.ledger, context.now());
+                        if let Some(wait) = plan.look_again {
+                            return Ok(Outcome::Again(wait));
+                        }
+                    }
+                    // The Instance can have a claim of the Go manager too.
+                    continue;
+                }
+                _ => return Ok(look_again.map_or(Outcome::Settled, Outcome::Again)),
+            };
+            if proof == ClaimProof::None && self.ledgers.is_some() {
+                lock(&self.left).insert(key.clone());
+                warn!(
+                    ?key,
+                    "the Instance ends, but its ResourceClaim may still exist: it is deleted when the quota system answers"
+                );
+            }
+            // Other finalizers may have been removed during the requests to the project.
+            let newest = self.terminating(key);
+            let newest = newest.filter(|newest| newest.uid() == instance.uid());
+            let Some(newest) = newest else {
+                return Ok(Outcome::Settled);
+            };
+            let instances = Collection::new(&self.cell.client, &key.namespace, None);
+            self.writer
+                .remove_finalizer(context, &instances, &newest, finalizers::QUOTA_CLAIM)
+                .await?;
+            return Ok(Outcome::Settled);
+        }
+        Ok(Outcome::Again(DISPUTED))
+    }
+
+    /// Deletes what is left of an Instance that is gone: a claim whose end was not proved, and a claim that the watch
+    /// shows. A claim can be left by a process that has ended meanwhile.
+    pub(super) async fn clean(
+        &self,
+        context: &ReconcileContext,
+        key: &ClaimKey,
+    ) -> Result<Outcome, ReconcileError> {
+        self.waiting.forget(key);
+        if !lock(&self.left).contains(key) && !self.has_watched_claim(key) {
+            self.forget(key);
+            return Ok(Outcome::Gone);
+        }
+        // The cache of Instances may be behind.
+        let instances = Collection::<PartialInstance>::new(&self.cell.client, &key.namespace, None);
+        if instances.read(&key.name).await?.is_some() {
+            return Ok(Outcome::Settled);
+        }
+        for _ in 0..STEPS_MAX {
+            let mut access = self.look(key).await;
+            if let Ledger::Known(Some(claim)) = &access.ledger
+                && !is_terminating(claim.as_ref())
+            {
+                self.delete(context, key, &mut access).await;
+            } else if !matches!(access.ledger, Ledger::Failed(_)) {
+                lock(&self.left).remove(key);
+                self.forget(key);
+                return Ok(Outcome::Gone);
+            }
+            if let Ledger::Failed(problem) = &access.ledger {
+                return Ok(Outcome::Again(match problem.remedy {
+                    Remedy::Wait(wait) => wait,
+                    Remedy::Repeat | Remedy::Correct | Remedy::ProjectGone => DISPUTED,
+                }));
+            }
+        }
+        Ok(Outcome::Again(DISPUTED))
+    }
+}
