@@ -14,7 +14,7 @@ mod release;
 pub(crate) mod triggers;
 mod waiting;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -29,6 +29,7 @@ use serde_json::json;
 use tracing::warn;
 
 use crate::cell::CellCaches;
+use crate::hub::upstream::Upstream;
 use crate::objects::{StringMap, is_terminating};
 use crate::runtime::keys::ClaimKey;
 use crate::runtime::triggers::lookups::CellLookups;
@@ -61,8 +62,9 @@ pub(crate) struct QuotaController {
     ledgers: Option<Ledgers>,
     /// When a claim was last made for each Instance whose claim was denied.
     tries: Mutex<HashMap<ClaimKey, Timestamp>>,
-    /// The Instances that have ended although their claim may still exist.
-    left: Mutex<HashSet<ClaimKey>>,
+    /// The Instances that have ended although their claim may still exist, and the namespace of the claim. The Namespace
+    /// in the cell may be gone when the claim is deleted.
+    left: Mutex<HashMap<ClaimKey, Upstream>>,
     waiting: WaitingInstances,
 }
 
@@ -81,7 +83,8 @@ impl Controller for QuotaController {
         key: ClaimKey,
     ) -> Result<Outcome, ReconcileError> {
         // The Namespace names another project now. Its event has added the right key.
-        if self.cell.project_of(&key.namespace) != key.project {
+        let is_left = lock(&self.left).contains_key(&key);
+        if !is_left && self.cell.project_of(&key.namespace) != key.project {
             self.forget(&key);
             return Ok(Outcome::Gone);
         }
@@ -244,7 +247,7 @@ impl QuotaController {
 
     fn has_left_claims_of(&self, project: &ProjectName) -> bool {
         let left = lock(&self.left);
-        let mut projects = left.iter().filter_map(|key| key.project.as_ref());
+        let mut projects = left.keys().filter_map(|key| key.project.as_ref());
         projects.any(|of| of == project)
     }
 

@@ -7,10 +7,10 @@ use api::quota::{ResourceClaim, ResourceRequest};
 use kube::ResourceExt;
 use tracing::info;
 
-use super::QuotaController;
 use super::claim::Claimant;
 use super::ledger::{FoundClaim, ProjectLedger};
 use super::plan::{Ledger, LedgerProblem};
+use super::{QuotaController, lock};
 use crate::hub::upstream::Upstream;
 use crate::runtime::ReconcileContext;
 use crate::runtime::keys::ClaimKey;
@@ -48,7 +48,7 @@ impl QuotaController {
         let Some(ledgers) = &self.ledgers else {
             return false;
         };
-        let Ok(upstream) = self.upstream(&key.namespace) else {
+        let Ok(upstream) = self.upstream(key) else {
             return false;
         };
         let ledger = ledgers.used(&upstream.project);
@@ -64,7 +64,7 @@ impl QuotaController {
         let Some(ledgers) = &self.ledgers else {
             return without(Ledger::Disabled);
         };
-        let upstream = match self.upstream(&key.namespace) {
+        let upstream = match self.upstream(key) {
             Ok(upstream) => upstream,
             Err(problem) => return without(Ledger::Unidentified(problem)),
         };
@@ -136,7 +136,11 @@ impl QuotaController {
     }
 
     /// Returns the project's namespace that a Namespace of the cell belongs to, or a sentence about why it is unknown.
-    fn upstream(&self, namespace: &str) -> Result<Upstream, String> {
+    pub(super) fn upstream(&self, key: &ClaimKey) -> Result<Upstream, String> {
+        if let Some(upstream) = lock(&self.left).get(key) {
+            return Ok(upstream.clone());
+        }
+        let namespace = &key.namespace;
         let metadata = self.cell.namespaces.metadata_of("", namespace);
         let metadata = metadata.unwrap_or_default();
         Upstream::of(&metadata).map_err(|error: IdentityError| {

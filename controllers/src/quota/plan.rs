@@ -28,8 +28,8 @@ use intervals::{POLL, REFUSED, RETRY, interval};
 const SHOWN: SignedDuration = SignedDuration::from_secs(2);
 /// How long a claim is undecided before the Instance says that there may be no quota at all.
 const NO_BUDGET: SignedDuration = SignedDuration::from_mins(1);
-/// How long a claim that is being deleted is waited for before it is read again.
-const DELETED: Duration = Duration::from_secs(1);
+/// How long something that is about to change is waited for: a claim that is being deleted, or a change of another writer.
+const SOON: Duration = Duration::from_secs(1);
 
 /// What is known about the claim of an Instance.
 #[derive(Clone, Debug)]
@@ -172,6 +172,8 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
         Ledger::Disabled => Plan::default(),
         // A machine that runs keeps its quota while nothing can be learned about it.
         Ledger::Unidentified(_) | Ledger::Failed(_) if is_settled(instance) => Plan::default(),
+        // The watch of Namespaces can be behind that of Instances.
+        Ledger::Unidentified(_) if age(instance.meta(), observed.now) < SHOWN => Plan::after(SOON),
         Ledger::Unidentified(problem) => Plan {
             step: of_problem(observed, reason::PROJECT_ID_UNRESOLVABLE, problem),
             // The event of the Namespace triggers the next reconciliation.
@@ -192,7 +194,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
 /// Plans for an Instance with a claim.
 fn of_claim(observed: &Observed<'_>, claim: &ResourceClaim) -> Plan {
     if is_terminating(claim) {
-        return Plan::after(DELETED);
+        return Plan::after(SOON);
     }
     // A machine that runs keeps a claim of another size. Without the claim, it could lose its quota.
     let is_right = amounts::are_equal(&claim.spec.requests, observed.requests);
@@ -274,7 +276,7 @@ fn failed(observed: &Observed<'_>, problem: &LedgerProblem) -> Plan {
     let age = age(instance.meta(), observed.now);
     let (is_silent, wait) = match problem.remedy {
         Remedy::Wait(wait) => (is_decided || age < SHOWN, wait),
-        Remedy::Repeat => (true, DELETED),
+        Remedy::Repeat => (true, SOON),
         Remedy::Correct | Remedy::ProjectGone => (false, interval(REFUSED, age)),
     };
     let step = match is_silent {

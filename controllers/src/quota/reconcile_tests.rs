@@ -335,7 +335,13 @@ async fn a_namespace_without_a_project_is_shown() {
         namespace: HUB_NAMESPACE.to_owned(),
         name: NAME.to_owned(),
     };
+    // The watch of Namespaces can be behind.
     let context = ReconcileContext::new(now, None);
+    let outcome = system.controller.reconcile(&context, key.clone()).await;
+    assert_eq!(outcome.unwrap(), Outcome::Again(Duration::from_secs(1)));
+    assert_eq!(system.condition(), None);
+    let later: Clock = || now() + SignedDuration::from_secs(2);
+    let context = ReconcileContext::new(later, None);
     system.controller.reconcile(&context, key).await.unwrap();
     let unknown = Some((
         ConditionStatus::False,

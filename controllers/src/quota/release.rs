@@ -49,8 +49,11 @@ impl QuotaController {
                 }
                 _ => return Ok(look_again.map_or(Outcome::Settled, Outcome::Again)),
             };
-            if proof == ClaimProof::None && self.ledgers.is_some() {
-                lock(&self.left).insert(key.clone());
+            if proof == ClaimProof::None
+                && self.ledgers.is_some()
+                && let Ok(upstream) = self.upstream(key)
+            {
+                lock(&self.left).insert(key.clone(), upstream);
                 warn!(
                     ?key,
                     "the Instance ends, but its ResourceClaim may still exist: it is deleted when the quota system answers"
@@ -79,7 +82,7 @@ impl QuotaController {
         key: &ClaimKey,
     ) -> Result<Outcome, ReconcileError> {
         self.waiting.forget(key);
-        if !lock(&self.left).contains(key) && !self.has_watched_claim(key) {
+        if !lock(&self.left).contains_key(key) && !self.has_watched_claim(key) {
             self.forget(key);
             return Ok(Outcome::Gone);
         }

@@ -31,6 +31,10 @@ async fn a_ledger_that_does_not_answer_holds_an_instance_for_two_minutes() {
     assert_eq!(system.reconcile_at(later).await, Outcome::Settled);
     assert!(system.instance().is_none());
     assert!(system.claim().is_some());
+    // The Namespace in the cell ends too.
+    let cell = &system.planes.cell;
+    cell.remove::<crate::objects::Namespace>("", HUB_NAMESPACE);
+    settle().await;
     // The quota system still does not answer.
     let again = system.reconcile_at(later).await;
     assert!(matches!(again, Outcome::Again(_)), "{again:?}");
