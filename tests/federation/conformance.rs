@@ -85,6 +85,7 @@ fn steps() -> Vec<Step> {
         applies::applies(),
         applies::applied_objects(),
         applies::applied_lists(),
+        applies::gates(),
         writes::deletes(),
         reads::lists(),
         reads::watches(),

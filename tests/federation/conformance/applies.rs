@@ -173,3 +173,38 @@ pub(super) fn applied_lists() -> Vec<Step> {
         delete("delete a deployment", d.as_str(), json!({})),
     ]
 }
+
+/// Returns the life of a gate: a create sets it, the same manager applies the object without it, and another manager
+/// removes it. No apply removes the gate or adds it again.
+pub(super) fn gates() -> Vec<Step> {
+    let d = &format!("{DEPLOYMENTS}/gated");
+    let list = "/spec/template/spec/controller/schedulingGates";
+    let deployment = |replicas: i32, controller: Value| {
+        let mut deployment = objects::deployment("default", "gated", "DFW", replicas);
+        deployment["spec"]["template"]["spec"]["controller"] = controller;
+        deployment
+    };
+    let without = |replicas| deployment(replicas, json!({"templateHash": "h"}));
+    let opened = |generation: i64| {
+        json!([
+            {"op": "test", "path": "/metadata/uid", "value": "$gated.uid"},
+            {"op": "test", "path": "/metadata/generation", "value": generation},
+            {"op": "test", "path": format!("{list}/1/name"), "value": "Quota"},
+            {"op": "remove", "path": format!("{list}/1")},
+        ])
+    };
+    vec![
+        post("create with gates", DEPLOYMENTS, {
+            let gates = json!([{"name": "Network"}, {"name": "Quota"}]);
+            deployment(1, json!({"templateHash": "h", "schedulingGates": gates}))
+        })
+        .saves("gated"),
+        apply("apply without gates", d, "creator&force=true", without(1)),
+        apply("apply more", d, "creator&force=true", without(2)),
+        json_patch("remove a gate of a former generation", d, opened(1)),
+        json_patch("remove a gate", d, opened(2)),
+        json_patch("remove it again", d, opened(3)),
+        apply("apply after that", d, "creator&force=true", without(3)),
+        delete("delete the deployment", d, json!({})),
+    ]
+}
