@@ -221,13 +221,16 @@ pub(crate) async fn no_identity_may_do_more(federation: &Federation) -> anyhow::
     Ok(())
 }
 
+/// The folder of the roles for users.
+const OF_USERS: &str = "components/controller_rbac/users";
+
 /// A customer with all roles for users writes only Workloads.
 pub(crate) async fn a_customer_writes_only_workloads(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let project = federation.project();
     let user = PlaneUser::customer();
-    let of_users = roles(|role| role.subject == Subject::Unbound && role.plane == Plane::Project);
+    let of_users = roles(|role| role.folder == OF_USERS);
     for role in &of_users {
         let binding = json!({
             "metadata": {"name": format!("{}-of-customer", role.name)},
