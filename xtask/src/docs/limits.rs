@@ -9,7 +9,7 @@ use super::Section;
 use super::citations::rust_files;
 
 /// Crate, name and meaning of a constant. The name is unique in its crate.
-const CONSTANTS: [(&str, &str, &str); 52] = [
+const CONSTANTS: [(&str, &str, &str); 57] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
@@ -44,6 +44,11 @@ const CONSTANTS: [(&str, &str, &str); 52] = [
         "webhooks",
         "SOURCE_PER_FREE",
         "Bytes of the part `small` that a source address may hold for each byte that is free.",
+    ),
+    (
+        "webhooks",
+        "LARGE_AT_ONCE",
+        "Maximum number of bodies above 32 KiB that are received or decoded at a time, for each protocol; with many CPUs, as many as the machine has CPUs. One source address has half of them. Further bodies are not read.",
     ),
     (
         "webhooks",
@@ -145,6 +150,26 @@ const CONSTANTS: [(&str, &str, &str); 52] = [
         "certs",
         "LINGER_MAX",
         "Maximum number of bytes that are discarded so.",
+    ),
+    (
+        "certs",
+        "DISCARD_AT_ONCE",
+        "Bytes that are discarded so without a pause.",
+    ),
+    (
+        "certs",
+        "DISCARD_PAUSE",
+        "The pause.",
+    ),
+    (
+        "certs",
+        "DISCARDS",
+        "Maximum number of connections whose bodies are discarded at a time. The others are closed after `LINGER` too.",
+    ),
+    (
+        "certs",
+        "INTERMEDIATES_MAX",
+        "Maximum number of intermediate certificates of a client.",
     ),
     (
         "certs",
