@@ -119,7 +119,7 @@ fn memory() -> Section {
     let rows = counted.map(|(part, counts)| vec![part.to_owned(), counts.to_owned()]);
     let text = [
         "The bytes of interpreter and admission are divided as follows. One source address can use at most three quarters of \
-         `small` and of `large`. It can use at most three quarters of what other source addresses leave of `small`. The rest of `large` is enough for a body of nearly `--max-body` from another source address.",
+         `small` and of `large`. It can use at most three quarters of what other source addresses leave of `small`. The rest of `large` is enough for a body of nearly `--max-body` from another source address. Only the answer to the single request of a source address may use more.",
     ];
     Section::named("Memory", text).table(["part", "what counts"], rows)
 }
