@@ -76,6 +76,8 @@ mod policies;
 mod projections;
 #[path = "federation/proofs.rs"]
 mod proofs;
+#[path = "federation/quota.rs"]
+mod quota;
 #[path = "federation/quota_double.rs"]
 mod quota_double;
 #[path = "federation/refusals.rs"]
@@ -369,6 +371,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Apart deploy::the_processes_start_as_deployed;
         Apart scrape::a_healthy_federation_raises_no_alert;
         Apart takeover::objects_of_the_baseline_are_adopted;
+        Apart quota::each_instance_waits_for_its_quota_and_returns_it;
         Apart restore::the_hub_follows_the_project_again;
         Apart lifetime::nothing_outlives_a_killed_process;
         Apart lifetime::nothing_outlives_an_interrupted_process;

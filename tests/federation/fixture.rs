@@ -61,6 +61,7 @@ pub(crate) fn config(label: &str) -> anyhow::Result<Config> {
         managers: true,
         default_thresholds: false,
         hub_etcd: false,
+        quota: false,
     })
 }
 

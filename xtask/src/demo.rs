@@ -107,6 +107,7 @@ pub(crate) fn config(label: &str, binary: PathBuf, peers: Peers) -> Config {
         managers: true,
         default_thresholds: false,
         hub_etcd: false,
+        quota: false,
     }
 }
 

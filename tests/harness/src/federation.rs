@@ -33,8 +33,8 @@ pub(crate) use kept::KEPT_STATE;
 use kept::KeptProcesses;
 pub use kept::stop_kept;
 use parts::{
-    ETCD, manager_ports, our_crds, register_interpreter, start_cell, start_etcd, start_hub,
-    start_hub_etcd, start_project,
+    ETCD, manager_ports, our_crds, quota_kubeconfig, register_interpreter, start_cell, start_etcd,
+    start_hub, start_hub_etcd, start_project,
 };
 pub use proxies::Proxies;
 
@@ -184,7 +184,9 @@ impl Federation {
                 if !(config.managers && cell_config.controllers) {
                     return Ok((None, None));
                 }
-                let role = Role::Cell { cell, hub: &hub };
+                let quota = quota_kubeconfig(config, &project).await?;
+                let (hub, quota) = (&hub, quota.as_deref());
+                let role = Role::Cell { cell, hub, quota };
                 let manager = Manager::start(setup, role, *ports).await?;
                 let provider = provider::start(cell.name(), cell.kubeconfig(), setup.logs).await?;
                 Ok((Some(manager), Some(provider)))

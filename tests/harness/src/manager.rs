@@ -37,6 +37,8 @@ pub(crate) enum Role<'a> {
         cell: &'a Plane,
         /// Karmada's API server.
         hub: &'a Plane,
+        /// Kubeconfig of the project, if the cell enforces quota.
+        quota: Option<&'a Path>,
     },
     /// All projects of Milo. With a hub, the manager runs the management controllers. Without a hub, it runs the
     /// webhook server.
@@ -105,10 +107,14 @@ impl Manager {
                     "--enable-management-controllers=true".into(),
                 ],
             ),
-            Role::Cell { cell, hub } => (
+            Role::Cell { cell, hub, quota } => (
                 format!("{}-manager", cell.name()),
                 json!(null),
-                json!({"mode": "single", "clusterName": cell.name()}),
+                json!({
+                    "mode": "single",
+                    "clusterName": cell.name(),
+                    "quotaKubeconfigPath": quota.unwrap_or_else(|| Path::new("")),
+                }),
                 vec![
                     flag("kubeconfig", cell.kubeconfig_of(&manager)?),
                     flag(

@@ -53,6 +53,11 @@ impl PlaneUser {
         Self::new(&format!("compute-cell-{cell}"), Some(CELLS_GROUP))
     }
 
+    /// Returns the user of all cells in a project, which claims quota.
+    pub fn quota() -> Self {
+        Self::new("quota-credentials", None)
+    }
+
     /// Returns a user with the roles for customers.
     pub fn customer() -> Self {
         Self::new("customer", None)
@@ -140,6 +145,21 @@ pub async fn allow_leader_election(client: &Client, namespace: &str) -> anyhow::
         apply_role(client, role, SERVICE_ACCOUNT, namespace).await?;
     }
     Ok(())
+}
+
+/// Gives [`PlaneUser::quota`] the role that `deploy/` binds to nobody.
+pub(crate) async fn allow_quota(client: &Client) -> anyhow::Result<()> {
+    apply_grants(client, &[grant("components/controller_rbac/quota")]).await?;
+    let PlaneUser { name, .. } = PlaneUser::quota();
+    let group = "rbac.authorization.k8s.io";
+    let binding = json!({
+        "apiVersion": format!("{group}/v1"),
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "compute-cell-quota"},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": name}],
+    });
+    apply(client, &binding).await.map(drop)
 }
 
 /// Applies the file of a role. The binding gets this ServiceAccount. A Role gets this namespace.

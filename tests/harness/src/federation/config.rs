@@ -6,6 +6,7 @@ use crate::peers::Peers;
 
 /// The parts to start.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each turns one part on")]
 pub struct Config {
     /// Prefix of the name of the federation's directory.
     pub label: String,
@@ -24,6 +25,8 @@ pub struct Config {
     pub default_thresholds: bool,
     /// Whether the hub has its own etcd. Only such an etcd can be restored from a snapshot.
     pub hub_etcd: bool,
+    /// Whether the cells enforce quota. Start a [`QuotaSystem`](crate::QuotaSystem) in the project then.
+    pub quota: bool,
 }
 
 /// A cell to start.

@@ -9,7 +9,7 @@ use crate::objects::apply;
 use crate::plane::{Plane, PlanePorts, flag};
 use crate::ports::Ports;
 use crate::process::{ChildProcess, Program};
-use crate::rights::{CELL, HUB, PROJECT};
+use crate::rights::{CELL, HUB, PROJECT, PlaneUser, allow_quota};
 use crate::{checkout, karmada, networking, registration};
 
 /// File with the registration of the interpreter in Karmada.
@@ -113,6 +113,18 @@ pub(super) async fn start_project(
         networking::offer_city(&project.client(), &city.to_lowercase(), city).await?;
     }
     Ok(project)
+}
+
+/// Gives the cells the right to claim quota in the project, if the configuration asks for it. Returns their kubeconfig.
+pub(super) async fn quota_kubeconfig(
+    config: &Config,
+    project: &Plane,
+) -> anyhow::Result<Option<PathBuf>> {
+    if !config.quota {
+        return Ok(None);
+    }
+    allow_quota(&project.client()).await?;
+    project.kubeconfig_of(&PlaneUser::quota()).map(Some)
 }
 
 pub(super) async fn start_cell(

@@ -1,0 +1,152 @@
+//! Tests of quota: the cells of a federation claim it in the project.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, ensure};
+use api::condition::{self, Condition};
+use api::instance::{QUOTA_GRANTED, READY};
+use api::{Instance, Workload, WorkloadDeployment};
+use harness::quota::{INSTANCES, MEMORY, QuotaDelays, VCPUS};
+use harness::{Config, Federation, QuotaSystem, wait};
+use kube::api::{DeleteParams, ListParams};
+use tokio::time::Instant;
+
+use crate::fixture::{self, DFW, ORD, Space, WITHIN};
+
+/// The name of the only project.
+const PROJECT: &str = "single";
+
+pub(crate) async fn each_instance_waits_for_its_quota_and_returns_it() -> anyhow::Result<()> {
+    let config = Config {
+        quota: true,
+        ..fixture::config("quota")?
+    };
+    let federation = fixture::start_from(&config).await?;
+    let tested = run(&federation).await;
+    tested.with_context(|| format!("in {}", federation.directory().display()))?;
+    federation.stop().await;
+    Ok(())
+}
+
+async fn run(federation: &Federation) -> anyhow::Result<()> {
+    let project = federation.project().client();
+    let quota = QuotaSystem::start(&[(PROJECT, project)], QuotaDelays::default()).await?;
+    for (resource, amount) in [(INSTANCES, 3), (VCPUS, 100_000), (MEMORY, 1_000_000)] {
+        quota.set_limit(PROJECT, resource, amount).await?;
+    }
+    let space = Space::create(federation, "quota").await?;
+    space
+        .create_workload("web", &[("us", &["DFW", "ORD"], 2)])
+        .await?;
+
+    let denied = until_one_is_denied(&space).await?;
+    let all = space.in_project::<Instance>();
+    let ready = all.list(&ListParams::default()).await?;
+    assert_eq!(ready.iter().filter(|it| is_ready(it)).count(), 3);
+    let (cell, name) = &denied;
+    wait::until(
+        &space.in_cell(cell),
+        name,
+        "denied in the cell",
+        WITHIN,
+        is_denied,
+    )
+    .await?;
+    wait::until(
+        &space.on_hub(),
+        name,
+        "denied on the hub",
+        WITHIN,
+        is_denied,
+    )
+    .await?;
+    let city = cell.trim_end_matches('1');
+    let deployment = format!("web-us-{city}");
+    let says_so = |deployment: &WorkloadDeployment| {
+        let status = deployment.status.as_ref();
+        let conditions = status.map_or(&[][..], |status| &status.conditions);
+        condition::find(conditions, "ReplicasReady")
+            .is_some_and(|it| it.is_false() && it.reason == "QuotaExceeded")
+    };
+    wait::until(
+        &space.in_project(),
+        &deployment,
+        "short of quota",
+        WITHIN,
+        says_so,
+    )
+    .await?;
+    // The denied claim holds no part of what it asked for.
+    wait::eventually("only the granted claims hold quota", WITHIN, || async {
+        let vcpus = quota.allocated(PROJECT, VCPUS).await?;
+        ensure!(vcpus == 3000, "{vcpus}");
+        Ok(())
+    })
+    .await?;
+
+    let raised = Instant::now();
+    quota.set_limit(PROJECT, INSTANCES, 4).await?;
+    space.until_settled("web", 4).await?;
+    eprintln!(
+        "all run {:.1} s after the quota was raised",
+        raised.elapsed().as_secs_f64()
+    );
+    let claims = quota.claims(PROJECT).await?;
+    let names: BTreeSet<_> = claims
+        .iter()
+        .filter_map(|it| it.metadata.name.clone())
+        .collect();
+    assert_eq!(names.len(), 4, "{names:?}");
+    for cell in [DFW, ORD] {
+        assert_eq!(names.iter().filter(|name| name.contains(cell)).count(), 2);
+    }
+
+    space
+        .in_project::<Workload>()
+        .delete("web", &DeleteParams::default())
+        .await?;
+    wait::eventually("all quota is returned", WITHIN, || async {
+        let claims = quota.claims(PROJECT).await?;
+        ensure!(claims.is_empty(), "{} claims", claims.len());
+        for resource in [INSTANCES, VCPUS, MEMORY] {
+            let allocated = quota.allocated(PROJECT, resource).await?;
+            ensure!(allocated == 0, "{resource}: {allocated}");
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// Waits until three Instances of the project are ready and one is denied. Returns the cell and the name of the denied
+/// one.
+async fn until_one_is_denied(space: &Space<'_>) -> anyhow::Result<(&'static str, String)> {
+    let projections = space.in_project::<Instance>();
+    let what = "three Instances run and one is denied";
+    wait::eventually(what, WITHIN, || async {
+        let all = projections.list(&ListParams::default()).await?;
+        let ready = all.iter().filter(|it| is_ready(it)).count();
+        ensure!(ready == 3, "{ready} are ready");
+        let denied = all.iter().find(|it| is_denied(it));
+        let name = denied.and_then(|denied| denied.metadata.name.clone());
+        let name = name.context("none is denied")?;
+        let cell = if name.contains("dfw") { DFW } else { ORD };
+        Ok((cell, name))
+    })
+    .await
+}
+
+fn conditions(instance: &Instance) -> &[Condition] {
+    instance
+        .status
+        .as_ref()
+        .map_or(&[], |status| &status.conditions)
+}
+
+fn is_denied(instance: &Instance) -> bool {
+    let granted = condition::find(conditions(instance), QUOTA_GRANTED);
+    granted.is_some_and(|granted| granted.is_false() && granted.reason == "QuotaExceeded")
+}
+
+fn is_ready(instance: &Instance) -> bool {
+    condition::find(conditions(instance), READY).is_some_and(Condition::is_true)
+}
