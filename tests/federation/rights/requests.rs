@@ -89,7 +89,6 @@ const BY_PLUGIN: &str =
 const NO_INFRASTRUCTURE: &str =
     "no federation of the tests has an infrastructure cluster with ProjectControlPlanes";
 const STALE: &str = "only a cache that lacks an object of the API server leads to this read";
-const NO_QUOTA: &str = "only a cell that enforces quota watches Namespaces";
 const REPEATED: &str = "only an event that is repeated within minutes is patched";
 const DIFFERENT: &str = "only a copy whose metadata or spec differ from the Instance is patched";
 
@@ -107,8 +106,6 @@ const UNUSED: &[Unused] = &[
     ),
     right(IN_CELL, "instances", "get", STALE),
     right(IN_CELL, "events", "patch", REPEATED),
-    right(IN_CELL, "namespaces", "list", NO_QUOTA),
-    right(IN_CELL, "namespaces", "watch", NO_QUOTA),
     right(ON_HUB, "events", "patch", REPEATED),
     right(
         CELL_ON_HUB,
