@@ -156,11 +156,7 @@ const CONSTANTS: [(&str, &str, &str); 57] = [
         "DISCARD_AT_ONCE",
         "Bytes that are discarded so without a pause.",
     ),
-    (
-        "certs",
-        "DISCARD_PAUSE",
-        "The pause.",
-    ),
+    ("certs", "DISCARD_PAUSE", "The pause."),
     (
         "certs",
         "DISCARDS",
