@@ -39,7 +39,7 @@ const EVENT_INTERVAL: u32 = 4;
 /// limit, the kernel accepts several MiB of each body that the server has refused or has not begun to read.
 const RECEIVE_BUFFER: usize = 128 << 10;
 
-/// Nice value of the threads that work on large bodies. They still get a tenth of the CPU time of a small request.
+/// Nice value of the threads that work on large bodies. They still get a tenth of the CPU time of a thread for small requests.
 const LONG_WORK_NICE: i32 = 10;
 
 /// The servers of the process.

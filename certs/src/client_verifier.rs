@@ -7,7 +7,10 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore,
+    SignatureScheme,
+};
 
 use crate::error::CertificateProblem;
 
@@ -63,9 +66,10 @@ impl ClientCertVerifier for ShortChains {
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
         if intermediates.len() > INTERMEDIATES_MAX {
-            return Err(Error::General(format!(
-                "the client has more than {INTERMEDIATES_MAX} intermediate certificates"
-            )));
+            // TLS tells the client that its certificate is not accepted.
+            return Err(Error::InvalidCertificate(
+                CertificateError::ApplicationVerificationFailure,
+            ));
         }
         self.0.verify_client_cert(end_entity, intermediates, now)
     }

@@ -56,8 +56,6 @@ struct BodyReader {
     /// Size of the body according to the client, or the largest size.
     announced: usize,
     body: Body,
-    /// A frame that is not in `first` or `all` yet, because the request waits for its turn.
-    waiting: Option<Bytes>,
     /// The first frame, while only one frame has arrived. The first frame is usually the whole body. A body of one
     /// frame is not copied.
     first: Bytes,
@@ -71,7 +69,6 @@ impl BodyReader {
             bytes_max,
             announced,
             body,
-            waiting: None,
             first: Bytes::new(),
             all: Vec::new(),
         }
@@ -83,30 +80,17 @@ impl BodyReader {
     ///
     /// If the future is dropped, no bytes are lost. The next call continues after the last byte that was read.
     async fn read(&mut self, permit: &mut RequestPermit) -> Result<Bytes, HttpError> {
-        while let Some(size) = self.next_frame().await? {
-            let arrived = self.first.len() + self.all.len() + size;
-            if arrived > SMALL_BODY {
-                permit.take_turn(self.announced).await?;
-            }
-            if let Some(data) = self.waiting.take() {
-                self.add(data, permit)?;
-            }
+        while let Some(frame) = self.body.frame().await {
+            let frame = frame.map_err(HttpError::Unreadable)?;
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            self.add(data, permit)?;
         }
         Ok(match self.all.is_empty() {
             true => std::mem::take(&mut self.first),
             false => std::mem::take(&mut self.all).into(),
         })
-    }
-
-    /// Reads the next frame with data into `waiting`. Returns its size, or `None` at the end of the body.
-    async fn next_frame(&mut self) -> Result<Option<usize>, HttpError> {
-        while self.waiting.is_none() {
-            let Some(frame) = self.body.frame().await else {
-                return Ok(None);
-            };
-            self.waiting = frame.map_err(HttpError::Unreadable)?.into_data().ok();
-        }
-        Ok(self.waiting.as_ref().map(Bytes::len))
     }
 
     fn add(&mut self, data: Bytes, permit: &mut RequestPermit) -> Result<(), HttpError> {
@@ -129,50 +113,5 @@ impl BodyReader {
         self.all.extend_from_slice(&std::mem::take(&mut self.first));
         self.all.extend_from_slice(&data);
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::net::IpAddr;
-    use std::sync::Arc;
-    use std::time::Duration;
-
-    use prometheus_client::registry::Registry;
-    use tokio::time::{Instant, sleep};
-
-    use super::*;
-    use crate::capacity::Capacity;
-    use crate::metrics::RequestMetrics;
-
-    /// The first timeout drops the future that waits for the turn.
-    #[tokio::test(start_paused = true)]
-    async fn a_body_that_waits_for_its_turn_is_received_whole() {
-        let limits = Limits::default();
-        let [capacity, _] = Capacity::of_protocols(&limits, 1);
-        let metrics = RequestMetrics::register("p", "Requests", &mut Registry::default());
-        let admit = |address| {
-            let source = IpAddr::from([10, 0, 0, address]);
-            capacity.admit(Some(source), metrics.in_flight()).unwrap()
-        };
-        let mut busy = Vec::new();
-        for address in 4.. {
-            let mut permit = admit(address);
-            permit.end_queue(Instant::now());
-            match permit.take_turn(SMALL_BODY).await {
-                Ok(()) => busy.push(permit),
-                Err(_) => break,
-            }
-        }
-        let end = tokio::spawn(async move {
-            sleep(2 * Duration::from_millis(250)).await;
-            drop(busy);
-        });
-        let body: Arc<[u8]> = (0..u8::MAX).cycle().take(3 * SMALL_BODY).collect();
-        let request = Request::new(Body::from(body.to_vec()));
-        let mut permit = admit(3);
-        let read = read(&limits, request, &mut permit).await.unwrap();
-        assert!(*read == *body, "the body is not whole");
-        end.await.unwrap();
     }
 }

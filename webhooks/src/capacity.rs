@@ -14,11 +14,8 @@
 //! One source address holds at most three quarters of each of the first two parts. It takes at most three quarters of
 //! what others leave of the part `small`, so a few source addresses cannot fill it. In the part `large`, it leaves room
 //! for the largest body of another source address, as far as the part has room for two such bodies, unless a single
-//! request needs more for its answer.
-//!
-//! Large bodies wait for their turn to be received and decoded, then for `decoding`, and long work waits for a CPU. One
-//! source address has at most half of the turns, and only one of its requests waits for each of the other two, so that
-//! the requests of other source addresses are next.
+//! request needs more for its answer. Large bodies wait for `decoding`, and long work waits for a CPU. Only one request
+//! of a source address waits for each of them at a time, so that the requests of other source addresses are next.
 
 mod pool;
 mod requesters;
@@ -32,7 +29,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
 use crate::http_error::HttpError;
@@ -56,10 +53,6 @@ const BRIEF_SEPARATORS: usize = 2048;
 /// handler.
 pub(crate) const REQUEST_OVERHEAD: usize = 8 << 10;
 
-/// Smallest maximum number of large bodies that are received or decoded at a time. The others are not read, so their
-/// clients must wait. Receiving a body needs as much CPU time as the answers to thousands of small requests.
-const LARGE_AT_ONCE: usize = 4;
-
 /// Bytes of the part `small` that a source address may hold for each byte that stays free.
 const SOURCE_PER_FREE: usize = 3;
 
@@ -75,11 +68,6 @@ pub(crate) struct Capacity {
     large: Pool,
     /// Bytes of the part `large` that one source address may hold, unless a single request needs more.
     large_max: usize,
-    /// One permit for each large body that may be received or decoded at a time.
-    turns: Arc<Semaphore>,
-    /// One permit for each byte of the part `large`. All bodies with a turn fit into it, so none of them is received in
-    /// vain.
-    turn_bytes: Arc<Semaphore>,
     decoding: Arc<Semaphore>,
     decoding_max: usize,
     sources: Sources,
@@ -98,8 +86,6 @@ pub(crate) struct RequestPermit {
     is_large: bool,
     /// Bytes of the part `large` if the request is large, else of the part `small`.
     bytes: usize,
-    /// The turn of a large body.
-    turn: Option<Turn>,
     /// Bytes of the part `decoding`.
     decoding: Option<OwnedSemaphorePermit>,
     /// The rest of [`QUEUE_MAX`].
@@ -126,16 +112,13 @@ impl Capacity {
         let largest = body_max.saturating_add(REQUEST_OVERHEAD).min(part);
         // One source address may send the largest body, and leaves room for the largest body of another one.
         let large_max = (part - part / 4).min(part - largest).max(largest);
-        let turns = LARGE_AT_ONCE.max(2 * long_work_max());
         Self {
             slots: Pool::new(limits.requests),
             small: Pool::new(part),
             large: Pool::new(part),
             large_max,
-            sources: Sources::new(part, turns / 2),
+            sources: Sources::new(part),
             requesters: Arc::new(Requesters::new(decoding_max / 4)),
-            turns: Arc::new(Semaphore::new(turns)),
-            turn_bytes: Arc::new(Semaphore::new(part.min(u32::MAX as usize))),
             decoding: Arc::new(Semaphore::new(decoding_max)),
             decoding_max,
             workers,
@@ -160,7 +143,6 @@ impl Capacity {
             has_slot: false,
             is_large: false,
             bytes: 0,
-            turn: None,
             decoding: None,
             queue: QUEUE_MAX,
             _in_flight: in_flight,
@@ -241,42 +223,6 @@ impl RequestPermit {
         if std::mem::take(&mut self.has_slot) {
             self.capacity.slots.give(1);
         }
-    }
-
-    /// Waits until the large body of this request may be received, unless it may be already. `announced` is the largest
-    /// size that the body can have.
-    pub(crate) async fn take_turn(&mut self, announced: usize) -> Result<(), Overloaded> {
-        if self.turn.is_some() {
-            return Ok(());
-        }
-        let bytes = announced.saturating_add(REQUEST_OVERHEAD);
-        let most = self.capacity.large.max().min(u32::MAX as usize);
-        let bytes = u32::try_from(bytes.min(most)).map_err(|_| Overloaded)?;
-        let turns = Arc::clone(&self.capacity.turns);
-        let all_bytes = Arc::clone(&self.capacity.turn_bytes);
-        let of_source = self.source.as_ref().map(|(_, source)| &source.turns);
-        let of_source = of_source.map(Arc::clone);
-        let begin = Instant::now();
-        let taken = timeout(self.queue, async {
-            let of_source = match of_source {
-                Some(turns) => Some(turns.acquire_owned().await?),
-                None => None,
-            };
-            Ok::<_, AcquireError>(Turn {
-                _place: turns.acquire_owned().await?,
-                _bytes: all_bytes.acquire_many_owned(bytes).await?,
-                _of_source: of_source,
-            })
-        });
-        let taken = taken.await;
-        self.queue = self.queue.saturating_sub(begin.elapsed());
-        self.turn = Some(taken.map_err(|_| Overloaded)?.map_err(|_| Overloaded)?);
-        Ok(())
-    }
-
-    /// Ends the turn, because the body was decoded. The next large body may be received.
-    pub(crate) fn end_turn(&mut self) {
-        self.turn = None;
     }
 
     /// Sets the size of the body that the request holds.
@@ -368,11 +314,10 @@ impl RequestPermit {
     pub(crate) fn answer(mut self, answer: Vec<u8>) -> Result<Bytes, HttpError> {
         let most = self.parts().0.max();
         if answer.capacity().saturating_add(REQUEST_OVERHEAD) > most {
-            return Err(HttpError::AnswerTooLarge(answer.len()));
+            return Err(HttpError::AnswerTooLarge(answer.capacity()));
         }
         self.hold(answer.capacity())?;
         self.decoding = None;
-        self.end_turn();
         self.release_slot();
         Ok(Bytes::from_owner(Answer {
             bytes: answer,
@@ -397,7 +342,7 @@ impl RequestPermit {
         all.take(bytes)?;
         if let Some(of_source) = of_source {
             let max = match self.is_large {
-                // The answer to a body within the limit may be larger than the body.
+                // The only large request of a source address may have an answer that is larger than its body.
                 true if of_source.taken() == self.bytes => all.max(),
                 true => self.capacity.large_max,
                 false => all.free().saturating_mul(SOURCE_PER_FREE),
@@ -437,14 +382,6 @@ impl Drop for RequestPermit {
             self.capacity.sources.release(address, source);
         }
     }
-}
-
-/// The turn of a large body that is received or decoded. Dropping the value ends the turn.
-#[derive(Debug)]
-struct Turn {
-    _place: OwnedSemaphorePermit,
-    _bytes: OwnedSemaphorePermit,
-    _of_source: Option<OwnedSemaphorePermit>,
 }
 
 /// The data of an answer, with the capacity that it holds.

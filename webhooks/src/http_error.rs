@@ -17,7 +17,7 @@ pub(crate) enum HttpError {
     Overloaded(#[from] Overloaded),
     #[error("the body is larger than {0} bytes")]
     TooLarge(usize),
-    #[error("the answer has {0} bytes, more than --max-bytes-in-flight allows")]
+    #[error("the answer needs {0} bytes, more than --max-bytes-in-flight allows")]
     AnswerTooLarge(usize),
     #[error("the body did not arrive within {} ms", .0.as_millis())]
     TooSlow(Duration),

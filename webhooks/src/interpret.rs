@@ -58,7 +58,6 @@ async fn answer(
         .await?
         .map_err(|error| HttpError::malformed(&error))?;
     drop(body);
-    permit.end_turn();
     log(context, &interpretation);
     let answer = std::mem::take(&mut interpretation.body);
     let answer = permit.answer(answer)?;

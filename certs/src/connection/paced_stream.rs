@@ -25,7 +25,7 @@ const DISCARD: usize = 4 << 10;
 /// Number of bytes that are discarded without a pause. The pauses slow the client down. Without them, clients whose large
 /// bodies are refused could take all CPU time.
 const DISCARD_AT_ONCE: usize = 64 << 10;
-const DISCARD_PAUSE: Duration = Duration::from_millis(20);
+const DISCARD_PAUSE: Duration = Duration::from_millis(10);
 
 /// A stream that fails if its client sends the header of a request too slowly or in several HTTP/2 frames, or reads an
 /// answer too slowly. At its end, it discards the rest of a body that was not read, within limits.

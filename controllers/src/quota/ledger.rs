@@ -24,6 +24,7 @@ use tracing::{info, warn};
 use super::claim::{self, Claimant};
 use super::plan::{LedgerProblem, Remedy, is_granted};
 use crate::hub::upstream::Upstream;
+use crate::objects::is_terminating;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use pause::Pause;
@@ -130,24 +131,32 @@ impl ProjectLedger {
     ) -> Result<FoundClaim, LedgerProblem> {
         let claims = self.claims(upstream);
         let [readable, hashed] = claimant.names();
-        let own = |claim: &ResourceClaim| claimant.owns(claim.meta());
-        let first = self.ask(claims.read(&readable)).await?;
-        if first.as_ref().is_some_and(own) {
-            return Ok(FoundClaim {
-                claim: first,
-                free_name: readable,
-            });
+        let names = [&readable, &hashed, &claimant.former_name()];
+        let mut found = FoundClaim {
+            claim: None,
+            free_name: readable.clone(),
+        };
+        for name in names {
+            let Some(claim) = self.ask(claims.read(name)).await? else {
+                continue;
+            };
+            if !claimant.owns(claim.meta()) {
+                // Whoever has taken the readable name may be gone later, so the claim can have the other name at any
+                // time.
+                if *name == readable {
+                    found.free_name.clone_from(&hashed);
+                }
+                continue;
+            }
+            let is_ending = is_terminating(&claim);
+            if found.claim.is_none() || !is_ending {
+                found.claim = Some(claim);
+            }
+            if !is_ending {
+                break;
+            }
         }
-        let is_taken = first.is_some();
-        let former = self.ask(claims.read(&claimant.former_name())).await?;
-        let mut claim = former.filter(own);
-        if claim.is_none() && is_taken {
-            claim = self.ask(claims.read(&hashed)).await?.filter(own);
-        }
-        Ok(FoundClaim {
-            claim,
-            free_name: if is_taken { hashed } else { readable },
-        })
+        Ok(found)
     }
 
     /// Returns whether the watch shows that the Instance has a granted claim, so that no request is needed.

@@ -170,8 +170,11 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
             "the cell does not enforce quota",
         ),
         Ledger::Disabled => Plan::default(),
-        // A machine that runs keeps its quota while nothing can be learned about it.
-        Ledger::Unidentified(_) | Ledger::Failed(_) if is_settled(instance) => Plan::default(),
+        // A machine that runs keeps its quota while nothing can be learned about it. Its claim may be missing.
+        Ledger::Unidentified(_) if is_settled(instance) => Plan::default(),
+        Ledger::Failed(problem) if is_settled(instance) => {
+            Plan::after(until_repeat(problem, age(instance.meta(), observed.now)))
+        }
         // The watch of Namespaces can be behind that of Instances.
         Ledger::Unidentified(_) if age(instance.meta(), observed.now) < SHOWN => Plan::after(SOON),
         Ledger::Unidentified(problem) => Plan {
@@ -274,16 +277,25 @@ fn failed(observed: &Observed<'_>, problem: &LedgerProblem) -> Plan {
     let instance = observed.instance;
     let is_decided = stored(instance).is_some_and(|it| it.is_true() || is_denial(it));
     let age = age(instance.meta(), observed.now);
-    let (is_silent, wait) = match problem.remedy {
-        Remedy::Wait(wait) => (is_decided || age < SHOWN, wait),
-        Remedy::Repeat => (true, SOON),
-        Remedy::Correct | Remedy::ProjectGone => (false, interval(REFUSED, age)),
+    let is_silent = match problem.remedy {
+        Remedy::Wait(_) => is_decided || age < SHOWN,
+        Remedy::Repeat => true,
+        Remedy::Correct | Remedy::ProjectGone => false,
     };
     let step = match is_silent {
         true => None,
         false => of_problem(observed, problem.reason, &problem.message),
     };
-    Plan::or_after(step, wait)
+    Plan::or_after(step, until_repeat(problem, age))
+}
+
+/// Returns the time until the project is asked again for an Instance of this age.
+fn until_repeat(problem: &LedgerProblem, age: SignedDuration) -> Duration {
+    match problem.remedy {
+        Remedy::Wait(wait) => wait,
+        Remedy::Repeat => SOON,
+        Remedy::Correct | Remedy::ProjectGone => interval(REFUSED, age),
+    }
 }
 
 /// Returns the step that shows a problem.

@@ -97,7 +97,7 @@ impl QuotaController {
                 && !is_terminating(claim.as_ref())
             {
                 self.delete(context, key, &mut access).await;
-            } else if !matches!(access.ledger, Ledger::Failed(_)) {
+            } else if is_gone(&access.ledger) {
                 lock(&self.left).remove(key);
                 self.forget(key);
                 return Ok(Outcome::Gone);
@@ -110,5 +110,13 @@ impl QuotaController {
             }
         }
         Ok(Outcome::Again(DISPUTED))
+    }
+}
+
+/// Returns whether no claim can exist: the API server of the project has answered, or the whole project is gone.
+fn is_gone(ledger: &Ledger) -> bool {
+    match ledger {
+        Ledger::Failed(problem) => problem.remedy == Remedy::ProjectGone,
+        _ => true,
     }
 }

@@ -79,6 +79,7 @@ async fn answer(
     }
     arrived.answer(context).await
 }
+
 /// A request whose body was read.
 struct Arrived {
     webhook: Webhook,
@@ -119,7 +120,6 @@ impl Arrived {
             .run(|| review::decode(&body))
             .await?
             .map_err(|error| HttpError::malformed(&error))?;
-        work.permit.end_turn();
         let outcome = match webhook {
             Webhook::Mutate => expect_workload(&request).map(|()| Warnings::default()),
             Webhook::Validate => {

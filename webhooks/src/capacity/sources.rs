@@ -14,8 +14,6 @@ use super::pool::Pool;
 pub(super) struct Source {
     pub(super) small: Pool,
     pub(super) large: Pool,
-    /// One permit for each large body that may be received or decoded at a time.
-    pub(super) turns: Arc<Semaphore>,
     /// One permit: the place of the source address among the requests that wait for the part `decoding`.
     pub(super) decoding: Arc<Semaphore>,
     /// One permit: the place of the source address among the requests that wait for a CPU.
@@ -27,16 +25,13 @@ pub(super) struct Source {
 pub(super) struct Sources {
     /// Bytes of the part `small`, and of the part `large`.
     part: usize,
-    /// Number of turns of one source address.
-    turns: usize,
     by_address: Mutex<HashMap<IpAddr, Arc<Source>>>,
 }
 
 impl Sources {
-    pub(super) fn new(part: usize, turns: usize) -> Self {
+    pub(super) fn new(part: usize) -> Self {
         Self {
             part,
-            turns,
             by_address: Mutex::default(),
         }
     }
@@ -47,7 +42,6 @@ impl Sources {
             Arc::new(Source {
                 small: Pool::new(self.part),
                 large: Pool::new(self.part),
-                turns: Arc::new(Semaphore::new(self.turns)),
                 decoding: Arc::new(Semaphore::new(1)),
                 worker: Arc::new(Semaphore::new(1)),
             })

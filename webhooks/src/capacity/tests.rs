@@ -124,40 +124,6 @@ async fn a_large_body_waits_for_its_turn_and_then_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn few_large_bodies_are_received_at_a_time() {
-    let capacity = capacity(Limits::default());
-    let metrics = RequestMetrics::register("p", "Requests", &mut Registry::default());
-    let of = |address| {
-        let source = IpAddr::from([10, 0, 0, address]);
-        capacity.admit(Some(source), metrics.in_flight()).unwrap()
-    };
-    let of_source = capacity.turns.available_permits() / 2;
-    let mut busy = Vec::new();
-    for address in [1, 2] {
-        for _ in 0..of_source {
-            let mut permit = of(address);
-            permit.take_turn(MIB).await.unwrap();
-            busy.push(permit);
-        }
-        let begin = Instant::now();
-        assert_eq!(of(address).take_turn(MIB).await, Err(Overloaded));
-        assert_eq!(begin.elapsed(), QUEUE_MAX);
-    }
-    assert_eq!(of(3).take_turn(MIB).await, Err(Overloaded));
-    // A request needs no turn any more when its body was decoded, and when it ends.
-    busy[0].end_turn();
-    of(3).take_turn(MIB).await.unwrap();
-    of(3).take_turn(MIB).await.unwrap();
-    // All bodies with a turn must fit into the memory.
-    busy.clear();
-    let mut large = of(3);
-    large.take_turn(usize::MAX).await.unwrap();
-    assert_eq!(of(4).take_turn(MIB).await, Err(Overloaded));
-    large.end_turn();
-    of(4).take_turn(MIB).await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_request_does_not_wait_longer_than_its_caller() {
     let capacity = capacity(Limits::default());
     let body = capacity.body_max();

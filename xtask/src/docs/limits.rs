@@ -9,7 +9,7 @@ use super::Section;
 use super::citations::rust_files;
 
 /// Crate, name and meaning of a constant. The name is unique in its crate.
-const CONSTANTS: [(&str, &str, &str); 57] = [
+const CONSTANTS: [(&str, &str, &str); 56] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
@@ -44,11 +44,6 @@ const CONSTANTS: [(&str, &str, &str); 57] = [
         "webhooks",
         "SOURCE_PER_FREE",
         "Bytes of the part `small` that a source address may hold for each byte that is free.",
-    ),
-    (
-        "webhooks",
-        "LARGE_AT_ONCE",
-        "Maximum number of bodies above 32 KiB that are received or decoded at a time, for each protocol; with many CPUs, as many as the machine has CPUs. One source address has half of them. Further bodies are not read.",
     ),
     (
         "webhooks",
