@@ -284,9 +284,17 @@ async fn a_header_block_of_several_frames_ends_its_connection() {
     let directory = TempDir::new().unwrap();
     let trusted = issue(directory.path());
     let server = Interpreter::start(&directory, &[]).await;
-    let held = Hold::Headers.hold(CALLER, server.port, &trusted);
+    let stream = connect_from(CALLER, server.port).await.unwrap();
+    let mut stream = tls(stream, &trusted, &["h2"]).await.unwrap();
+    let bytes = endless_headers();
+    let (start, headers) = bytes.split_at(24 + 9);
+    stream.write_all(start).await.unwrap();
+    // The server has accepted the start of the connection if it sends its settings.
+    stream.read_exact(&mut [0; 9]).await.unwrap();
+    // An error means that the server has closed the connection.
+    let _ = stream.write_all(headers).await;
     // A server that waits for the rest of the block closes the connection after 40 s.
-    let closed = timeout(WITHIN, held).await;
+    let closed = timeout(WITHIN, until_closed(&mut stream)).await;
     assert!(closed.is_ok(), "the connection is still open");
 }
 
