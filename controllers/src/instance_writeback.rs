@@ -197,8 +197,8 @@ impl InstanceWriteback {
         CopyReport::refused_by_hub(instance, refusal, context.now())
     }
 
-    /// Writes the condition `CopiedToHub` and publishes its event. `refusal` is the report if the hub does not allow the
-    /// copy.
+    /// Writes the condition `CopiedToHub` and publishes its event. `refusal` is the report if the hub does not allow
+    /// the copy.
     async fn report(
         &self,
         context: &ReconcileContext,

@@ -19,6 +19,7 @@ mod generation;
 mod hub;
 mod instance;
 mod instance_writeback;
+mod lock;
 pub mod management_controllers;
 mod names;
 mod namespace;

@@ -5,6 +5,7 @@
 
 mod access;
 mod amounts;
+mod bounded;
 mod claim;
 mod ledger;
 mod plan;
@@ -15,7 +16,7 @@ pub(crate) mod triggers;
 mod waiting;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use api::instance::QUOTA_GATE;
@@ -30,6 +31,7 @@ use tracing::warn;
 
 use crate::cell::CellCaches;
 use crate::hub::upstream::Upstream;
+use crate::lock::lock;
 use crate::objects::{StringMap, is_terminating};
 use crate::runtime::keys::ClaimKey;
 use crate::runtime::triggers::lookups::CellLookups;
@@ -62,8 +64,8 @@ pub(crate) struct QuotaController {
     ledgers: Option<Ledgers>,
     /// When a claim was last made for each Instance whose claim was denied.
     tries: Mutex<HashMap<ClaimKey, Timestamp>>,
-    /// The Instances that have ended although their claim may still exist, and the namespace of the claim. The Namespace
-    /// in the cell may be gone when the claim is deleted.
+    /// The Instances that have ended although their claim may still exist, and the namespace of the claim. The
+    /// Namespace in the cell may be gone when the claim is deleted.
     left: Mutex<HashMap<ClaimKey, Upstream>>,
     waiting: WaitingInstances,
 }
@@ -262,8 +264,4 @@ impl QuotaController {
             ledgers.forget(project);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

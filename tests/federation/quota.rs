@@ -43,7 +43,7 @@ async fn run(federation: &Federation) -> anyhow::Result<()> {
     let all = space.in_project::<Instance>();
     let ready = all.list(&ListParams::default()).await?;
     assert_eq!(ready.iter().filter(|it| is_ready(it)).count(), 3);
-    let (cell, name) = &denied;
+    let (cell, deployment, name) = &denied;
     wait::until(
         &space.in_cell(cell),
         name,
@@ -60,8 +60,6 @@ async fn run(federation: &Federation) -> anyhow::Result<()> {
         is_denied,
     )
     .await?;
-    let city = cell.trim_end_matches('1');
-    let deployment = format!("web-us-{city}");
     let says_so = |deployment: &WorkloadDeployment| {
         let status = deployment.status.as_ref();
         let conditions = status.map_or(&[][..], |status| &status.conditions);
@@ -70,7 +68,7 @@ async fn run(federation: &Federation) -> anyhow::Result<()> {
     };
     wait::until(
         &space.in_project(),
-        &deployment,
+        deployment,
         "short of quota",
         WITHIN,
         says_so,
@@ -117,9 +115,11 @@ async fn run(federation: &Federation) -> anyhow::Result<()> {
     .await
 }
 
-/// Waits until three Instances of the project are ready and one is denied. Returns the cell and the name of the denied
-/// one.
-async fn until_one_is_denied(space: &Space<'_>) -> anyhow::Result<(&'static str, String)> {
+/// Waits until three Instances of the project are ready and one is denied. Returns the cell, the WorkloadDeployment and
+/// the name of the denied one.
+async fn until_one_is_denied(
+    space: &Space<'_>,
+) -> anyhow::Result<(&'static str, &'static str, String)> {
     let projections = space.in_project::<Instance>();
     let what = "three Instances run and one is denied";
     wait::eventually(what, WITHIN, || async {
@@ -129,8 +129,11 @@ async fn until_one_is_denied(space: &Space<'_>) -> anyhow::Result<(&'static str,
         let denied = all.iter().find(|it| is_denied(it));
         let name = denied.and_then(|denied| denied.metadata.name.clone());
         let name = name.context("none is denied")?;
-        let cell = if name.contains("dfw") { DFW } else { ORD };
-        Ok((cell, name))
+        let deployments = [(DFW, "web-us-dfw"), (ORD, "web-us-ord")];
+        let of_denied = deployments.into_iter();
+        let mut of_denied = of_denied.filter(|(_, deployment)| name.starts_with(deployment));
+        let (cell, deployment) = of_denied.next().context("another deployment")?;
+        Ok((cell, deployment, name))
     })
     .await
 }

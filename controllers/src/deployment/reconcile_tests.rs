@@ -62,8 +62,8 @@ async fn an_instance_is_created_with_the_finalizer_of_the_writeback() {
     assert_eq!(take_writes(&planes.servers()), [""; 0]);
 }
 
-/// The quota controller removes the gate. A later apply of the deployment controller must not add it again, and must not
-/// remove it either.
+/// The quota controller removes the gate. A later apply of the deployment controller must not add it again, and must
+/// not remove it either.
 #[tokio::test(start_paused = true)]
 async fn a_gate_is_set_at_the_creation_only() {
     let (planes, controller) = start_with(true).await;

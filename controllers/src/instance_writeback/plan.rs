@@ -36,8 +36,8 @@ pub(super) struct Observed<'a> {
     pub(super) now: Timestamp,
 }
 
-/// The metadata of a WorkloadDeployment. Its other fields do not matter here, so a hub with a CRD of another version does
-/// not stop the copies.
+/// The metadata of a WorkloadDeployment. Its other fields do not matter here, so a hub with a CRD of another version
+/// does not stop the copies.
 pub(super) type PartialDeployment = PartialObjectMeta<WorkloadDeployment>;
 
 /// The objects that were just read from the hub.
@@ -62,7 +62,7 @@ pub(super) struct Plan {
     /// The labels of the copy, if the copy must be written.
     pub(super) apply_copy: Option<StringMap>,
     pub(super) copy_status: Option<InstanceStatus>,
-    /// What the Instance shows if the hub does not allow the copy. Otherwise this depends on the writes to the hub.
+    /// The report if the hub does not allow the copy. If this is `None`, the writes to the hub decide the report.
     pub(super) refusal: Option<CopyReport>,
 }
 

@@ -7,11 +7,12 @@ use api::quota::{ResourceClaim, ResourceRequest};
 use kube::ResourceExt;
 use tracing::info;
 
+use super::QuotaController;
 use super::claim::Claimant;
 use super::ledger::{FoundClaim, ProjectLedger};
 use super::plan::{Ledger, LedgerProblem};
-use super::{QuotaController, lock};
 use crate::hub::upstream::Upstream;
+use crate::lock::lock;
 use crate::runtime::ReconcileContext;
 use crate::runtime::keys::ClaimKey;
 

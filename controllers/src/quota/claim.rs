@@ -40,6 +40,14 @@ impl Claimant<'_> {
         format!("{PREFIX}{}", self.name)
     }
 
+    /// Returns all names that the claim can have, each once.
+    pub(super) fn all_names(&self) -> Vec<String> {
+        let mut names = Vec::from(self.names());
+        names.dedup();
+        names.push(self.former_name());
+        names
+    }
+
     /// Returns whether a claim with this metadata is for this Instance. A claim of another cell, and a claim of a
     /// namespace with the same origin, never is.
     pub(super) fn owns(&self, claim: &ObjectMeta) -> bool {

@@ -7,7 +7,7 @@ mod pause;
 mod watches;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use api::quota::{ResourceClaim, ResourceRequest};
@@ -21,9 +21,11 @@ use multicluster::connect::ConnectError;
 use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
+use super::bounded::bounded;
 use super::claim::{self, Claimant};
 use super::plan::{LedgerProblem, Remedy, is_granted};
 use crate::hub::upstream::Upstream;
+use crate::lock::lock;
 use crate::objects::is_terminating;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
@@ -34,11 +36,9 @@ use watches::WatchedClaims;
 /// Makes a client of the API server that has the claims of a project.
 pub type ConnectLedger = Box<dyn Fn(&ProjectName) -> Result<Client, ConnectError> + Send + Sync>;
 
-/// Longest wait for an answer. It is shorter than that of other requests, so that a terminating Instance can ask several
-/// times before it is released.
+/// Longest wait for an answer. It is shorter than that of other requests, so that a terminating Instance can ask
+/// several times before it is released.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Longest message in a condition, in characters. A reader needs only the beginning.
-const MESSAGE_MAX: usize = 1024;
 /// The cause of a 403 for a new object in a Namespace that is being deleted.
 const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
 
@@ -65,10 +65,6 @@ pub(super) struct FoundClaim {
     pub(super) claim: Option<ResourceClaim>,
     /// A name that no claim of another Instance has.
     pub(super) free_name: String,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Ledgers {
@@ -131,19 +127,18 @@ impl ProjectLedger {
     ) -> Result<FoundClaim, LedgerProblem> {
         let claims = self.claims(upstream);
         let [readable, hashed] = claimant.names();
-        let names = [&readable, &hashed, &claimant.former_name()];
         let mut found = FoundClaim {
             claim: None,
             free_name: readable.clone(),
         };
-        for name in names {
-            let Some(claim) = self.ask(claims.read(name)).await? else {
+        for name in claimant.all_names() {
+            let Some(claim) = self.ask(claims.read(&name)).await? else {
                 continue;
             };
             if !claimant.owns(claim.meta()) {
                 // Whoever has taken the readable name may be gone later, so the claim can have the other name at any
                 // time.
-                if *name == readable {
+                if name == readable {
                     found.free_name.clone_from(&hashed);
                 }
                 continue;
@@ -179,8 +174,7 @@ impl ProjectLedger {
         let Some(watched) = &self.watched else {
             return Vec::new();
         };
-        let [readable, hashed] = claimant.names();
-        let names = [readable, hashed, claimant.former_name()];
+        let names = claimant.all_names();
         let claims = names
             .iter()
             .filter_map(|name| watched.get(&upstream.namespace, name));
@@ -280,7 +274,8 @@ impl ProjectLedger {
     }
 }
 
-/// Returns the problem if the API server has answered. Returns `None` if it gave no answer, or cannot answer at present.
+/// Returns the problem if the API server has answered. Returns `None` if it gave no answer, or cannot answer at
+/// present.
 fn refusal(project: &ProjectName, error: &ReconcileError) -> Option<LedgerProblem> {
     let (ReconcileError::Api { source, .. } | ReconcileError::NotServed { source, .. }) = error
     else {
@@ -318,10 +313,6 @@ fn of_status(project: &ProjectName, status: &Status) -> Option<(&'static str, Re
         400 | 403 | 422 => (reason::MISCONFIGURED, Remedy::Correct),
         _ => return None,
     })
-}
-
-fn bounded(message: &str) -> String {
-    message.chars().take(MESSAGE_MAX).collect()
 }
 
 #[cfg(test)]

@@ -28,10 +28,11 @@ use intervals::{POLL, REFUSED, RETRY, interval};
 const SHOWN: SignedDuration = SignedDuration::from_secs(2);
 /// How long a claim is undecided before the Instance says that there may be no quota at all.
 const NO_BUDGET: SignedDuration = SignedDuration::from_mins(1);
-/// How long something that is about to change is waited for: a claim that is being deleted, or a change of another writer.
+/// How long something that is about to change is waited for: a claim that is being deleted, or a change of another
+/// writer.
 const SOON: Duration = Duration::from_secs(1);
 
-/// What is known about the claim of an Instance.
+/// The claim of an Instance, as far as it is known.
 #[derive(Clone, Debug)]
 pub(super) enum Ledger {
     /// The cell does not enforce quota.
@@ -54,7 +55,7 @@ pub(super) struct LedgerProblem {
     pub(super) remedy: Remedy,
 }
 
-/// What to do about a [`LedgerProblem`].
+/// The way in which a [`LedgerProblem`] can end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Remedy {
     /// The API server does not answer. Ask again after this time.
@@ -92,7 +93,7 @@ pub(super) enum QuotaStep {
     Release(ClaimProof),
 }
 
-/// What is known about the claim of an Instance that is released.
+/// The proof that an Instance may be released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClaimProof {
     /// There is no claim.

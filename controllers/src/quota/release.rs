@@ -4,14 +4,15 @@
 //! WorkloadDeployment.
 
 use api::finalizers;
-use kube::{Resource, ResourceExt};
+use kube::ResourceExt;
 use multicluster::Outcome;
 use tracing::{info, warn};
 
 use super::plan::ending::end;
 use super::plan::{ClaimProof, Ledger, Plan, QuotaStep, Remedy};
-use super::{DISPUTED, PartialInstance, QuotaController, STEPS_MAX, lock};
-use crate::objects::is_terminating;
+use super::{DISPUTED, PartialInstance, QuotaController, STEPS_MAX};
+use crate::lock::lock;
+use crate::objects::{has_finalizer, is_terminating};
 use crate::runtime::keys::ClaimKey;
 use crate::runtime::write::Collection;
 use crate::runtime::{ReconcileContext, ReconcileError};
@@ -24,22 +25,19 @@ impl QuotaController {
         key: &ClaimKey,
         instance: PartialInstance,
     ) -> Result<Outcome, ReconcileError> {
-        if end(instance.meta(), &Ledger::Known(None), context.now())
-            .step
-            .is_none()
-        {
+        if !has_finalizer(&instance, finalizers::QUOTA_CLAIM) {
             return Ok(Outcome::Settled);
         }
         for _ in 0..STEPS_MAX {
             let mut access = self.look(key).await;
-            let Plan { step, look_again } = end(instance.meta(), &access.ledger, context.now());
+            let Plan { step, look_again } = end(&instance, &access.ledger, context.now());
             let proof = match step {
                 Some(QuotaStep::Release(proof)) => proof,
                 Some(QuotaStep::DeleteClaim) => {
                     self.delete(context, key, &mut access).await;
                     if let Ledger::Failed(problem) = &access.ledger {
                         info!(?key, problem = problem.message, "the claim is not deleted");
-                        let plan = end(instance.meta(), &access.ledger, context.now());
+                        let plan = end(&instance, &access.ledger, context.now());
                         if let Some(wait) = plan.look_again {
                             return Ok(Outcome::Again(wait));
                         }

@@ -1,12 +1,13 @@
 //! The Instances that wait for quota, for a metric.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use multicluster::Metrics;
 
+use crate::lock::lock;
 use crate::runtime::keys::ClaimKey;
 
 /// Since when each Instance waits for quota. An Instance that waits is reconciled at least every five minutes, so the
@@ -27,7 +28,7 @@ impl WaitingInstances {
 
     /// Records since when an Instance waits. `None` means that it does not wait.
     pub(super) fn note(&self, key: &ClaimKey, since: Option<Timestamp>, now: Timestamp) {
-        let mut all = self.lock();
+        let mut all = lock(&self.since);
         match since {
             Some(since) => drop(all.insert(key.clone(), since)),
             None => drop(all.remove(key)),
@@ -39,10 +40,6 @@ impl WaitingInstances {
 
     /// Forgets an Instance that is gone.
     pub(super) fn forget(&self, key: &ClaimKey) {
-        self.lock().remove(key);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<ClaimKey, Timestamp>> {
-        self.since.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.since).remove(key);
     }
 }

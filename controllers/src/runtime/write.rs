@@ -128,8 +128,8 @@ impl Writer {
         self.wrote(context, to, "patch status", name, patched)
     }
 
-    /// Returns the text to show about a refused write for this object: the current text, or the text of the last minute.
-    /// `part` tells several refusals of one object apart.
+    /// Returns the text to show about a refused write for this object: the current text, or the text of the last
+    /// minute. `part` tells several refusals of one object apart.
     pub(crate) fn shown_refusal(
         &self,
         context: &ReconcileContext,

@@ -18,6 +18,13 @@ fn admit(capacity: &Arc<Capacity>) -> Result<RequestPermit, Overloaded> {
     capacity.admit(None, metrics.in_flight())
 }
 
+/// Admits a request with a large body.
+fn admit_large(capacity: &Arc<Capacity>) -> RequestPermit {
+    let mut permit = admit(capacity).unwrap();
+    permit.hold_body(MIB).unwrap();
+    permit
+}
+
 fn taken(capacity: &Capacity) -> [usize; 4] {
     let decoding = capacity.decoding_max - capacity.decoding.available_permits();
     let Capacity {
@@ -105,11 +112,7 @@ async fn large_bodies_leave_capacity_for_small_ones() {
 async fn a_large_body_waits_for_its_turn_and_then_is_refused() {
     let capacity = capacity(Limits::default());
     let body = capacity.body_max();
-    let large = || {
-        let mut permit = admit(&capacity).unwrap();
-        permit.hold_body(MIB).unwrap();
-        permit
-    };
+    let large = || admit_large(&capacity);
     let (mut first, mut second, mut third) = (large(), large(), large());
     first.hold_decoded(body, 12 * body).await.unwrap();
     assert_eq!(second.hold_decoded(body, 12 * body).await, Err(Overloaded));
@@ -127,11 +130,7 @@ async fn a_large_body_waits_for_its_turn_and_then_is_refused() {
 async fn a_request_does_not_wait_longer_than_its_caller() {
     let capacity = capacity(Limits::default());
     let body = capacity.body_max();
-    let large = || {
-        let mut permit = admit(&capacity).unwrap();
-        permit.hold_body(MIB).unwrap();
-        permit
-    };
+    let large = || admit_large(&capacity);
     let (mut first, mut second) = (large(), large());
     first.hold_decoded(body, 12 * body).await.unwrap();
     let begin = Instant::now();
@@ -144,11 +143,7 @@ async fn a_request_does_not_wait_longer_than_its_caller() {
 async fn all_waits_of_one_request_are_bounded_together() {
     let capacity = capacity(Limits::default());
     let body = capacity.body_max();
-    let large = || {
-        let mut permit = admit(&capacity).unwrap();
-        permit.hold_body(MIB).unwrap();
-        permit
-    };
+    let large = || admit_large(&capacity);
     let (mut first, mut second) = (large(), large());
     first.hold_decoded(body, 12 * body).await.unwrap();
     let workers = Arc::clone(&capacity.workers);

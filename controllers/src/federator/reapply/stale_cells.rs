@@ -1,11 +1,12 @@
 //! Records since when each cell lacks objects that Karmada should have applied there.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use api::ProjectName;
 use jiff::{SignedDuration, Timestamp};
 
+use crate::lock::lock;
 use crate::projects::Engagement;
 use crate::runtime::keys::ProjectKey;
 
@@ -114,10 +115,6 @@ impl CellActivity {
         let most = since.saturating_add(BACKLOG).unwrap_or(Timestamp::MAX);
         last.clamp(since, most)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns when to apply an object again. The object has been missing since `since`. It was last applied again at

@@ -4,8 +4,7 @@ use api::condition;
 use api::quota::{AllocationStatus, GRANTED, PENDING_EVALUATION, ResourceClaim, VALIDATION_FAILED};
 use api::reasons::quota_granted as reason;
 
-/// Longest message of a claim that a condition contains, in characters. A reader needs only the beginning.
-const MESSAGE_MAX: usize = 1024;
+use crate::quota::bounded::bounded;
 
 /// A decision about a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,11 +45,11 @@ pub(super) fn message(claim: &ResourceClaim) -> String {
     let denied = status.allocations.iter();
     let denied = denied.filter(|it| it.status == AllocationStatus::Denied);
     parts.extend(denied.map(|it| format!("{}: {}", it.resource_type, it.message)));
-    parts.join(" ").chars().take(MESSAGE_MAX).collect()
+    bounded(&parts.join(" "))
 }
 
-/// Returns whether a part of the claim is granted. The quota system counts this part until the claim is deleted, also if
-/// the claim is denied.
+/// Returns whether a part of the claim is granted. The quota system counts this part until the claim is deleted, also
+/// if the claim is denied.
 pub(super) fn holds_something(claim: &ResourceClaim) -> bool {
     let allocations = claim.status.iter().flat_map(|status| &status.allocations);
     let mut allocations = allocations.map(|allocation| allocation.status);

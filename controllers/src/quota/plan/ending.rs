@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use api::finalizers;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
 
 use super::{ClaimProof, Ledger, Plan, QuotaStep, Remedy};
-use crate::objects::is_terminating;
+use crate::objects::{has_finalizer, is_terminating};
 
 /// How long a terminating Instance waits for a quota system that does not answer. The claim is deleted later.
 const HOLD_MAX: SignedDuration = SignedDuration::from_mins(2);
 /// The longest wait of a terminating Instance before the quota system is asked again.
 const ASKED_AGAIN: SignedDuration = SignedDuration::from_secs(5);
+
 /// Plans for a terminating Instance. Its metadata are sufficient.
-pub(in crate::quota) fn end(metadata: &ObjectMeta, ledger: &Ledger, now: Timestamp) -> Plan {
-    let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
-    if !finalizers.iter().any(|it| it == finalizers::QUOTA_CLAIM) {
+pub(in crate::quota) fn end(instance: &impl ResourceExt, ledger: &Ledger, now: Timestamp) -> Plan {
+    if !has_finalizer(instance, finalizers::QUOTA_CLAIM) {
         return Plan::default();
     }
     match ledger {
@@ -31,7 +31,7 @@ pub(in crate::quota) fn end(metadata: &ObjectMeta, ledger: &Ledger, now: Timesta
         }
         Ledger::Disabled | Ledger::Unidentified(_) | Ledger::Failed(_) => {}
     }
-    let deleted = metadata.deletion_timestamp.as_ref();
+    let deleted = instance.meta().deletion_timestamp.as_ref();
     let passed = deleted.map_or(SignedDuration::ZERO, |it| now.duration_since(it.0));
     let left = HOLD_MAX.saturating_sub(passed).min(ASKED_AGAIN);
     match Duration::try_from(left) {

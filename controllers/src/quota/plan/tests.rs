@@ -340,7 +340,7 @@ fn an_instance_ends_when_its_claim_is_gone_or_after_two_minutes() {
     let ending = |seconds: i64, ledger: &Ledger| {
         let mut instance = Case::new(Ledger::Disabled).instance;
         instance.metadata.deletion_timestamp = object(json!(before(seconds)));
-        short(&end(&instance.metadata, ledger, now()))
+        short(&end(&instance, ledger, now()))
     };
     assert_eq!(ending(0, &granted_claim()), "DeleteClaim");
     assert_eq!(ending(0, &Ledger::Known(None)), "Release(NoClaim)");
@@ -363,7 +363,7 @@ fn an_instance_ends_when_its_claim_is_gone_or_after_two_minutes() {
     }
     let mut released = Case::new(Ledger::Disabled).instance;
     released.metadata.finalizers = None;
-    assert_eq!(short(&end(&released.metadata, &granted_claim(), now())), "");
+    assert_eq!(short(&end(&released, &granted_claim(), now())), "");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The kinds of `quota.miloapis.com` in a project, as the controllers of the double read them.
+//! The kinds of `quota.miloapis.com` in a project, as the controllers of the double read them. They do not use the
+//! types of crate `api`: a wrong field there would then be wrong in the double too, and no test would notice.
 
 use std::fmt;
 
@@ -69,7 +70,7 @@ impl QuotaReference {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct QuotaClaimSpec {
-    /// Whose quota is used.
+    /// The consumer whose quota is used.
     #[serde(default)]
     pub consumer_ref: QuotaReference,
     /// The amounts.
@@ -168,7 +169,7 @@ impl QuotaClaim {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct QuotaGrantSpec {
-    /// Who may use the amounts.
+    /// The consumer that may use the amounts.
     pub consumer_ref: QuotaReference,
     /// The amounts.
     pub allowances: Vec<QuotaAllowance>,
@@ -219,7 +220,7 @@ pub struct QuotaGrantStatus {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct QuotaBucketSpec {
-    /// Whose quota the bucket counts.
+    /// The consumer whose quota the bucket counts.
     pub consumer_ref: QuotaReference,
     /// Resource type.
     pub resource_type: String,
