@@ -31,15 +31,16 @@ pub(crate) const CERTIFICATE_POLL: Duration = Duration::from_secs(1);
 /// Maximum number of connections of the health probes, and of the metrics server.
 const OPERATOR_CONNECTIONS: usize = 64;
 
-/// Number of tasks that a busy thread of the webhook server runs between two looks at the sockets. A task that receives a
-/// large body can run for a millisecond, and a small request is not seen in this time.
+/// Number of tasks that a busy thread of the webhook server runs between two looks at the sockets. A task that receives
+/// a large body can run for a millisecond, and a small request is not seen in this time.
 const EVENT_INTERVAL: u32 = 4;
 
 /// Receive buffer of each connection of the webhook server in the kernel, in bytes; the kernel doubles it. Without a
 /// limit, the kernel accepts several MiB of each body that the server has refused or has not begun to read.
 const RECEIVE_BUFFER: usize = 128 << 10;
 
-/// Nice value of the threads that work on large bodies. They still get a tenth of the CPU time of a thread for small requests.
+/// Nice value of the threads that work on large bodies. They still get a tenth of the CPU time of a thread for small
+/// requests.
 const LONG_WORK_NICE: i32 = 10;
 
 /// The servers of the process.

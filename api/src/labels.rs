@@ -17,8 +17,8 @@ pub const PLACEMENT_NAME: &str = "compute.datumapis.com/placement-name";
 pub const INSTANCE_CITY_CODE: &str = "compute.datumapis.com/city-code";
 /// Decimal ordinal of the Instance within its WorkloadDeployment.
 pub const INSTANCE_INDEX: &str = "compute.datumapis.com/instance-index";
-/// Name of the cell that wrote the hub's copy of the Instance. On hub Instances and projections. On a ResourceClaim, the
-/// cell of the Instance that the claim is for.
+/// Name of the cell that wrote the hub's copy of the Instance. On hub Instances and projections. On a ResourceClaim,
+/// the cell of the Instance that the claim is for.
 pub const SOURCE_CLUSTER: &str = "compute.datumapis.com/source-cluster";
 /// Namespace in the cell of the Instance that a ResourceClaim is for.
 pub const INSTANCE_NAMESPACE: &str = "compute.datumapis.com/instance-namespace";

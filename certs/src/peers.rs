@@ -11,12 +11,12 @@ use crate::limits::Limits;
 /// divided by this number.
 const PARTS: usize = 4;
 /// Maximum number of HTTP/2 requests that were answered before their body arrived, and whose answer with a body the
-/// client has not taken yet. Until then, HTTP/2 keeps the trailers of the request, at most about 20 KiB, although nobody
-/// reads them.
+/// client has not taken yet. Until then, HTTP/2 keeps the trailers of the request, at most about 20 KiB, although
+/// nobody reads them.
 const EARLY_ANSWERS: usize = 64;
 
-/// Maximum number of connections whose unread body is discarded at a time. The clients of the others wait, although they
-/// have their answer already.
+/// Maximum number of connections whose unread body is discarded at a time. The clients of the others wait, although
+/// they have their answer already.
 const DISCARDS: usize = 16;
 
 /// The requests and handshakes of all clients of a server.

@@ -161,8 +161,8 @@ pub(crate) fn of_instance_spec<'a>(
     spec: SpecWithReferences<'a>,
     expected_referenced_data: &str,
 ) -> Result<Dependencies<'a>, InterpretError> {
-    // Each dependency repeats the namespace. A longer one, or one with escapes, would make the answer many times as large
-    // as the request.
+    // Each dependency repeats the namespace. A longer one, or one with escapes, would make the answer many times as
+    // large as the request.
     let is_allowed = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
     if namespace.len() > NAMESPACE_MAX || !namespace.bytes().all(is_allowed) {
         let problem =

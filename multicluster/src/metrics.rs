@@ -197,8 +197,8 @@ impl Metrics {
         metrics
     }
 
-    /// Registers the metrics of quota, which only a cell has. Their names are those of the Go manager, so `registry` has
-    /// another prefix.
+    /// Registers the metrics of quota, which only a cell has. Their names are those of the Go manager, so `registry`
+    /// has another prefix.
     pub fn register_quota(&self, registry: &mut Registry) {
         registry.register(
             "quota_enforcement_enabled",

@@ -150,8 +150,8 @@ async fn drip(stream: &mut (impl AsyncReadExt + AsyncWriteExt + Unpin)) -> io::R
     }
 }
 
-/// Keeps this many clients connected, an equal part of them with each kind of [`Hold`]. The crowd ends when the value is
-/// dropped.
+/// Keeps this many clients connected, an equal part of them with each kind of [`Hold`]. The crowd ends when the value
+/// is dropped.
 fn crowd(count: u16, addresses: u16, port: u16, trusted: &CertificateDer<'static>) -> JoinSet<()> {
     let mut crowd = JoinSet::new();
     for index in 0..count {

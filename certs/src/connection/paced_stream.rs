@@ -22,8 +22,8 @@ const LINGER_MAX: usize = 8 << 20;
 /// Size of the buffer for bytes that are discarded, in bytes. The buffer is on the stack.
 const DISCARD: usize = 4 << 10;
 
-/// Number of bytes that are discarded without a pause. The pauses slow the client down. Without them, clients whose large
-/// bodies are refused could take all CPU time.
+/// Number of bytes that are discarded without a pause. The pauses slow the client down. Without them, clients whose
+/// large bodies are refused could take all CPU time.
 const DISCARD_AT_ONCE: usize = 64 << 10;
 const DISCARD_PAUSE: Duration = Duration::from_millis(10);
 

@@ -121,9 +121,9 @@ impl ListLimiter {
     }
 
     /// Waits before a retry. The wait is shorter if a caller requests the list, or if the API server has recovered
-    /// since the failed list got its permit. It is not shorter than the Retry-After of the API server. A cache whose API
-    /// server has recovered is no longer slow. The request of a caller does not prove this: callers can request caches
-    /// of API servers that hang again and again.
+    /// since the failed list got its permit. It is not shorter than the Retry-After of the API server. A cache whose
+    /// API server has recovered is no longer slow. The request of a caller does not prove this: callers can request
+    /// caches of API servers that hang again and again.
     pub(super) async fn wait(&self, permit: &mut ListPermit, wait: RetryWait) {
         let RetryWait { least, whole: time } = wait;
         let soon = time.min(SOON.max(least));

@@ -148,8 +148,8 @@ pub(super) fn connect(
 pub struct ProjectClients(Connect);
 
 impl ProjectClients {
-    /// Makes clients with the host and the credentials of this configuration. The path of its URL is replaced by that of
-    /// the project. Writes fail unless this process is the leader.
+    /// Makes clients with the host and the credentials of this configuration. The path of its URL is replaced by that
+    /// of the project. Writes fail unless this process is the leader.
     ///
     /// # Errors
     ///

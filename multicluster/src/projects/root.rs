@@ -85,8 +85,9 @@ impl Root {
     /// Asks the root for the project, and returns whether the project is absent. Returns `false` if the UID of the root
     /// is not `uid`, because another root cannot prove the absence.
     ///
-    /// The project is requested twice: if two roots at one address answer in turn, one answer is that of the root `uid`.
-    /// The UID is read before and after that: if the address moves from one root to another, one UID is different.
+    /// The project is requested twice: if two roots at one address answer in turn, one answer is that of the root
+    /// `uid`. The UID is read before and after that: if the address moves from one root to another, one UID is
+    /// different.
     ///
     /// # Errors
     ///

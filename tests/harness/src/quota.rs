@@ -21,8 +21,9 @@
 //! - In a federation, [`Plane::pause_apiserver`](crate::Plane::pause_apiserver) of
 //!   [`Federation::project`](crate::Federation::project) lets it hang, with SIGSTOP.
 //! - With Milo, [`ControlPlane::hang`](crate::milo::ControlPlane::hang) and
-//!   [`refuse`](crate::milo::ControlPlane::refuse) act on the requests that go through the front. The controllers do not
-//!   use the front, so they continue. [`kill_apiserver`](crate::milo::ControlPlane::kill_apiserver) ends the API server.
+//!   [`refuse`](crate::milo::ControlPlane::refuse) act on the requests that go through the front. The controllers do
+//!   not use the front, so they continue. [`kill_apiserver`](crate::milo::ControlPlane::kill_apiserver) ends the API
+//!   server.
 //! - A [`Proxy`](crate::proxy::Proxy) in front of it can be cut for its clients alone. As of now, only
 //!   [`Federation::put_proxies`](crate::Federation::put_proxies) starts proxies, for the management controllers.
 //!
