@@ -74,11 +74,25 @@ struct Measured {
     renewal: f64,
 }
 
+/// The results of all rounds.
+#[derive(Default)]
+struct Spans {
+    /// Without hostile callers.
+    idle: Vec<Measured>,
+    /// While hostile callers load the other replica.
+    beside: Vec<Measured>,
+    /// While hostile callers load the server of the small calls.
+    loaded: Vec<Measured>,
+}
+
 struct HostileBench {
     programs: PathBuf,
     ca: PathBuf,
     milo: Milo,
+    /// The server of the small calls.
     manager: Manager,
+    /// A second replica. Load on it shows what the load costs the machine.
+    neighbour: Manager,
     targets: Vec<Target>,
 }
 
@@ -144,14 +158,18 @@ impl HostileBench {
             projects: vec![PROJECT.to_owned()],
         })
         .await?;
-        let mut manager = milo.replica("manager")?;
-        let own = milo.project(PROJECT)?;
-        manager.add_flags(&[
-            "--leader-elect=true",
-            &format!("--leader-elect-namespace={NAMESPACE}"),
-            &format!("--kubeconfig={}", own.kubeconfig().display()),
-        ]);
-        manager.restart().await?;
+        let kubeconfig = milo.project(PROJECT)?.kubeconfig().display().to_string();
+        let start = async |name| {
+            let mut replica = milo.replica(name)?;
+            replica.add_flags(&[
+                "--leader-elect=true",
+                &format!("--leader-elect-namespace={NAMESPACE}"),
+                &format!("--kubeconfig={kubeconfig}"),
+            ]);
+            replica.restart().await?;
+            anyhow::Ok(replica)
+        };
+        let manager = start("manager").await?;
         wait::eventually("the manager leads", WITHIN, || async {
             let metrics = manager.metrics().await?;
             let leads = metrics
@@ -161,6 +179,7 @@ impl HostileBench {
             Ok(())
         })
         .await?;
+        let neighbour = start("neighbour").await?;
         let certificates = milo.webhook_certificate().lock().await;
         let ca = certificates.directory().join("ca.crt");
         drop(certificates);
@@ -169,12 +188,14 @@ impl HostileBench {
             ca,
             milo,
             manager,
+            neighbour,
             targets: targets(directory, hostile)?,
         })
     }
 
     async fn stop(mut self) {
         self.manager.terminate().await;
+        self.neighbour.terminate().await;
         self.milo.stop().await;
     }
 
@@ -195,25 +216,20 @@ impl HostileBench {
             }
             worst.push(slowest);
         }
-        let mut spans: [Vec<Measured>; 2] = [Vec::new(), Vec::new()];
+        let mut spans = Spans::default();
         let mut answers: BTreeMap<String, f64> = BTreeMap::new();
         for _ in 0..rounds {
-            spans[0].push(self.span().await?);
-            let (measured, sent) = tokio::try_join!(
-                async {
-                    sleep(Duration::from_secs_f64(WARM_UP)).await;
-                    self.span().await
-                },
-                self.attack(&worst),
-            )?;
-            spans[1].push(measured);
+            spans.idle.push(self.span().await?);
+            let (measured, _) = self.span_with_attack(&self.neighbour, &worst).await?;
+            spans.beside.push(measured);
+            let (measured, sent) = self.span_with_attack(&self.manager, &worst).await?;
+            spans.loaded.push(measured);
             for (status, count) in sent {
                 *answers.entry(status).or_default() += count;
             }
         }
         rows.extend(self.small_calls(&spans));
-        let [idle, loaded] = &spans;
-        for (spans, when) in [(idle, "idle"), (loaded, "under load")] {
+        for (spans, when) in [(&spans.idle, "idle"), (&spans.loaded, "under load")] {
             let probes = spans.iter().map(|it| it.healthz);
             let slowest = probes.fold(0.0, f64::max);
             let row = Row::new(format!("/healthz: slowest answer, {when}"), slowest, "ms");
@@ -241,35 +257,36 @@ impl HostileBench {
         self.manager.pid().context("the manager does not run")
     }
 
-    /// Returns the rows of the small calls: the best p99 of each target, idle and under load, and the ratio.
-    fn small_calls(&self, spans: &[Vec<Measured>; 2]) -> Vec<Row> {
+    /// Returns the rows of the small calls: the best p99 of each target, and the ratios.
+    fn small_calls(&self, spans: &Spans) -> Vec<Row> {
         let mut rows = Vec::new();
         for (index, target) in self.targets.iter().enumerate() {
             let best = |spans: &[Measured]| {
                 let p99 = spans.iter().filter_map(|it| it.p99.get(index).copied());
                 p99.fold(f64::INFINITY, f64::min)
             };
-            let [idle, loaded] = spans.each_ref().map(|spans| best(spans));
+            let [idle, beside, loaded] =
+                [&spans.idle, &spans.beside, &spans.loaded].map(|spans| best(spans));
             let name = target.name;
-            rows.push(Row::new(
-                format!("{name}: p99 of small calls, idle"),
-                idle,
-                "ms",
-            ));
-            rows.push(Row::new(
-                format!("{name}: p99 of small calls, under load"),
-                loaded,
-                "ms",
-            ));
+            for (p99, when) in [
+                (idle, "idle"),
+                (beside, "load on the other replica"),
+                (loaded, "under load"),
+            ] {
+                let measure = format!("{name}: p99 of small calls, {when}");
+                rows.push(Row::new(measure, p99, "ms"));
+            }
             let row = Row::new(format!("{name}: p99 under load / idle"), loaded / idle, "x");
             rows.push(row.target(Bound::AtMost(5.0)));
+            let measure = format!("{name}: p99 under load / load on the other replica");
+            rows.push(Row::new(measure, loaded / beside, "x").target(Bound::AtMost(1.5)));
         }
         rows
     }
 
     /// Sends each hostile body of a target once. Returns those with the slowest answers, the slowest first.
     async fn slowest(&self, target: &Target) -> anyhow::Result<Vec<SentOnce>> {
-        let mut args = self.client(target);
+        let mut args = self.client(&self.manager, target);
         let files = fs::read_dir(&target.hostile)?;
         for file in files {
             args.push(file?.path().into());
@@ -280,13 +297,30 @@ impl HostileBench {
         Ok(sent)
     }
 
-    /// Lets hostile callers send the worst bodies to all targets. Returns the number of calls by status.
-    async fn attack(&self, worst: &[Vec<SentOnce>]) -> anyhow::Result<BTreeMap<String, f64>> {
+    /// Measures while hostile callers load a replica. Also returns the number of their calls by status.
+    async fn span_with_attack(
+        &self,
+        attacked: &Manager,
+        worst: &[Vec<SentOnce>],
+    ) -> anyhow::Result<(Measured, BTreeMap<String, f64>)> {
+        let measured = async {
+            sleep(Duration::from_secs_f64(WARM_UP)).await;
+            self.span().await
+        };
+        tokio::try_join!(measured, self.attack(attacked, worst))
+    }
+
+    /// Lets hostile callers send the worst bodies to all targets of a replica. Returns the number of calls by status.
+    async fn attack(
+        &self,
+        attacked: &Manager,
+        worst: &[Vec<SentOnce>],
+    ) -> anyhow::Result<BTreeMap<String, f64>> {
         let seconds = WARM_UP + SECONDS + WARM_UP;
         let attacks = self.targets.iter().zip(worst).map(|(target, bodies)| {
             let mut args: Vec<OsString> = vec!["-n".into(), "19".into()];
             args.push(self.programs.join("overload").into());
-            args.extend(self.client(target));
+            args.extend(self.client(attacked, target));
             args.push(format!("--callers={CALLERS}").into());
             args.push(format!("--seconds={seconds}").into());
             args.extend(bodies.iter().map(|body| body.file.clone().into()));
@@ -302,9 +336,9 @@ impl HostileBench {
         Ok(all)
     }
 
-    fn client(&self, target: &Target) -> Vec<OsString> {
+    fn client(&self, server: &Manager, target: &Target) -> Vec<OsString> {
         vec![
-            format!("--port={}", self.manager.webhook_port()).into(),
+            format!("--port={}", server.webhook_port()).into(),
             "--ca".into(),
             self.ca.clone().into(),
             format!("--path={}", target.path).into(),
@@ -327,7 +361,7 @@ impl HostileBench {
 
     /// Returns the p99 of small calls at a constant rate, in milliseconds.
     async fn calls(&self, target: &Target) -> anyhow::Result<f64> {
-        let mut args = self.client(target);
+        let mut args = self.client(&self.manager, target);
         args.extend([
             "--pid=0".into(),
             "--body".into(),
