@@ -24,7 +24,7 @@ pub struct Undecodable {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ObjectVersion {
     uid: Option<String>,
-    resource_version: Option<String>,
+    pub(super) resource_version: Option<String>,
 }
 
 impl ObjectVersion {

@@ -18,11 +18,14 @@ pub(super) struct Position {
     version: Option<String>,
     /// The object that changed last.
     witness: Option<Witness>,
+    /// Whether no change was reported since the list.
+    is_from_list: bool,
     /// Whether the API server may have been restored since the last answer.
     is_doubtful: bool,
 }
 
-/// The object that changed last. If a restored API server has lost changes of the kind, it has lost this one.
+/// The object that changed last. If a restored API server has lost changes of the kind that the cache has seen, it has
+/// lost this one. A list shows no deletions: they can be newer than all objects of the list.
 #[derive(Debug)]
 struct Witness {
     key: NamespacedName,
@@ -60,11 +63,20 @@ impl Position {
         self.witness.as_ref().map(|witness| &witness.key)
     }
 
-    /// Returns the object that changed last and its version at the position. Returns `None` if it was deleted, and if
-    /// there was no object.
-    pub(super) fn living_witness(&self) -> Option<(&NamespacedName, &ObjectVersion)> {
-        let witness = self.witness.as_ref()?;
+    /// Returns the object that changed last and its version at the position. Returns `None` if a deletion can be newer,
+    /// and if there was no object.
+    pub(super) fn newest(&self) -> Option<(&NamespacedName, &ObjectVersion)> {
+        let witness = self
+            .witness
+            .as_ref()
+            .filter(|_| !self.may_hide_deletion())?;
         Some((&witness.key, witness.version.as_ref()?))
+    }
+
+    /// Returns whether an object may have been deleted after the last change of the witness, and before the list.
+    fn may_hide_deletion(&self) -> bool {
+        let version = self.witness.as_ref().and_then(|it| it.version.as_ref());
+        self.is_from_list && version.is_some_and(|it| it.resource_version != self.version)
     }
 
     /// Sets the position after a complete list of this version. `newest` is the listed object that changed last.
@@ -75,6 +87,7 @@ impl Position {
                 key: key(newest),
                 version: Some(ObjectVersion::of(newest)),
             }),
+            is_from_list: true,
             is_doubtful: false,
         };
     }
@@ -86,6 +99,7 @@ impl Position {
             key: key(object),
             version: Some(ObjectVersion::of(object)),
         });
+        self.is_from_list = false;
         self.advance(version)
     }
 
@@ -95,6 +109,7 @@ impl Position {
             key: key(object),
             version: None,
         });
+        self.is_from_list = false;
         self.advance(object.resource_version.as_deref().unwrap_or_default())
     }
 
@@ -159,9 +174,12 @@ impl Position {
                 None => Verdict::Continues,
             };
         };
-        let known = self.living_witness().map(|(_, version)| version);
+        let known = self.witness.as_ref().and_then(|it| it.version.as_ref());
         if known == Some(&ObjectVersion::of(found)) {
-            return Verdict::Continues;
+            return match self.may_hide_deletion() {
+                true => Verdict::ContinuesIfKnown { reported: None },
+                false => Verdict::Continues,
+            };
         }
         let found_version = found.resource_version.as_deref();
         match is_older(version, found_version.unwrap_or_default()) {
@@ -208,7 +226,16 @@ mod tests {
             uid: Some("successor".to_owned()),
             ..a.clone()
         };
-        let kept = at("9", Some(&a));
+        // Without an event since the list, a deletion may be newer than the object.
+        let listed = at("9", Some(&a));
+        assert_eq!(listed.verdict(Some("20"), Some(&a)), if_known());
+        assert_eq!(listed.newest(), None);
+        assert_eq!(
+            at("5", Some(&a)).verdict(Some("20"), Some(&a)),
+            Verdict::Continues
+        );
+        let mut kept = at("3", None);
+        assert!(kept.changed(&a) && kept.advance("9"));
         for (current, found, expected) in [
             ("9", Some(object("a", "5")), Verdict::Continues),
             ("20", Some(object("a", "5")), Verdict::Continues),

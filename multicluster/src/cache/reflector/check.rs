@@ -57,11 +57,11 @@ where
     }
 
     /// Returns whether the API server had the objects of the cache at the version of the watch. The version of the
-    /// object that changed last is sufficient. If that object was deleted, all objects are compared: each other object
-    /// can be older than the snapshot from which the API server was restored.
+    /// object that changed last is sufficient. If the last change was perhaps a deletion, all objects are compared: each
+    /// of them can be older than the snapshot from which the API server was restored.
     async fn is_known(&self, follower: &mut Follower<K>) -> kube::Result<bool> {
         let version = follower.position.version().unwrap_or_default();
-        let witness = follower.position.living_witness();
+        let witness = follower.position.newest();
         let mut known = match witness {
             Some((key, version)) => [(key.clone(), version.clone())].into(),
             None => self.cache.inner.read().reported(),

@@ -117,6 +117,24 @@ async fn a_restored_api_server_is_listed_although_the_last_change_is_repeated() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_object_that_was_deleted_before_the_list_is_found_after_a_restore() {
+    let server = ApiServer::new();
+    make(&server, &["a", "b"]);
+    let backup = server.backup();
+    make(&server, &["-b"]);
+    let following = follow_at(server, ListLimiter::default());
+    following.until(|it| it.state() == "a@2").await;
+    following.until(|it| it.server.watches() == 1).await;
+    following.server.restore(&backup);
+    for name in ["s", "t"] {
+        let metadata = json!({"namespace": "ns", "name": name, "uid": name});
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata});
+        following.server.put(secret);
+    }
+    following.until(|it| it.state() == "a@2 b@3").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_restored_api_server_is_listed_by_a_cache_without_objects() {
     let server = ApiServer::new();
     let backup = server.backup();
