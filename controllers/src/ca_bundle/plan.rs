@@ -88,9 +88,12 @@ pub(super) fn plan(observed: &Observed<'_>, history: &BundleHistory) -> Plan {
     let unneeded: BTreeMap<_, _> = in_any
         .difference(&needed)
         .map(|authority| (authority.clone(), since(&history.unneeded, authority, now)))
-        .filter(|(_, since)| !has_passed(*since, delays.retirement, now))
         .collect();
-    let wanted: Authorities = needed.iter().chain(unneeded.keys()).cloned().collect();
+    let retiring = unneeded
+        .iter()
+        .filter(|(_, since)| !has_passed(**since, delays.retirement, now))
+        .map(|(authority, _)| authority);
+    let wanted: Authorities = needed.iter().chain(retiring).cloned().collect();
     // An empty bundle is never written. With it, callers would trust the roots of their operating system.
     let differs = |bundle: &Option<Authorities>| bundle.as_ref() != Some(&wanted);
     let write = !needed.is_empty() && bundles.iter().any(differs);
@@ -188,6 +191,33 @@ mod tests {
         assert!((66..70).contains(&looks), "{looks}");
         for _ in 0..100 {
             assert_eq!(world.look().write, None);
+        }
+    }
+
+    /// The API server refuses the write that removes the authority.
+    #[test]
+    fn an_authority_retires_once() {
+        let bundles = [Some(authorities(&["new", "old"]))];
+        let needed = authorities(&["new"]);
+        let mut history = BundleHistory::default();
+        let mut now = Timestamp::UNIX_EPOCH;
+        let mut look = || {
+            let observed = Observed {
+                mounted: &needed,
+                served: &needed,
+                bundles: &bundles,
+                written: None,
+                delays: DELAYS,
+                now,
+            };
+            let plan = plan(&observed, &history);
+            history = plan.history;
+            now += DELAYS.retirement;
+            plan.write
+        };
+        assert_eq!(look(), None);
+        for _ in 0..3 {
+            assert_eq!(look(), Some(needed.clone()));
         }
     }
 
