@@ -164,7 +164,8 @@ impl DeploymentController {
             );
         }
         errors.result()?;
-        if plan.steps.is_empty() && !is_terminating(deployment) {
+        let deletes = |step: &RolloutStep| matches!(step, RolloutStep::Delete(_));
+        if !plan.steps.iter().any(deletes) && !is_terminating(deployment) {
             let name = instance_name(deployment, deployment.spec.desired_replicas());
             (self.after_last_instance)(&ObjectMeta {
                 namespace: Some(namespace),

@@ -62,6 +62,19 @@ async fn an_instance_is_created_with_the_finalizer_of_the_writeback() {
     assert_eq!(take_writes(&planes.servers()), [""; 0]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn copies_after_the_last_instance_are_looked_for_while_an_instance_is_not_ready() {
+    let (planes, mut controller) = start().await;
+    let (sender, looked_for) = std::sync::mpsc::channel();
+    controller.after_last_instance = Box::new(move |next| {
+        sender.send(next.name.clone()).unwrap();
+    });
+    converge(&controller, || object_key("web"), &planes.servers()).await;
+    let instance = planes.cell.get::<Instance>(HUB_NAMESPACE, "web-0").unwrap();
+    assert!(instance.status.is_none(), "it is not ready");
+    assert_eq!(looked_for.try_iter().last(), Some(Some("web-1".to_owned())));
+}
+
 /// The quota controller removes the gate. A later apply of the deployment controller must not add it again, and must
 /// not remove it either.
 #[tokio::test(start_paused = true)]

@@ -73,14 +73,27 @@ impl OrphanSweeper<'_> {
         let namespaces = Collection::<Namespace>::of_plane(&self.project.client, None);
         let deployments =
             Collection::<WorkloadDeployment>::new(&self.project.client, &key.namespace, None);
-        let is_orphan = is_orphan(&Suspect {
-            hub_namespace,
-            on_hub,
-            namespace: namespaces.read(&key.namespace).await?.as_ref(),
-            default: namespaces.read(DEFAULT_NAMESPACE).await?.as_ref(),
-            deployment: deployments.read(&key.name).await?.as_ref(),
-        });
-        if !is_orphan {
+        let proves = |deployment: Option<_>, namespace: Option<_>, default: Option<_>| {
+            is_orphan(&Suspect {
+                hub_namespace,
+                on_hub,
+                namespace: namespace.as_ref(),
+                default: default.as_ref(),
+                deployment: deployment.as_ref(),
+            })
+        };
+        // If two API servers at one address answer in turn, the answers of one round can come from both. The second
+        // round asks in the opposite order, so it gets the answers of the other server.
+        let deployment = deployments.read(&key.name).await?;
+        let namespace = namespaces.read(&key.namespace).await?;
+        let default = namespaces.read(DEFAULT_NAMESPACE).await?;
+        if !proves(deployment, namespace, default) {
+            return Ok(());
+        }
+        let default = namespaces.read(DEFAULT_NAMESPACE).await?;
+        let namespace = namespaces.read(&key.namespace).await?;
+        let deployment = deployments.read(&key.name).await?;
+        if !proves(deployment, namespace, default) {
             return Ok(());
         }
         let is_watched = self.project.namespaces.sync_state().borrow().is_current()

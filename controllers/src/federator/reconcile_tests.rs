@@ -209,6 +209,22 @@ async fn an_orphaned_copy_is_deleted_only_when_the_project_says_that_its_deploym
     assert!(on_hub(&planes).is_none());
 }
 
+/// I-12: another API server at the address of the project answers first. Then the project's own API server answers.
+#[tokio::test(start_paused = true)]
+async fn one_answer_does_not_prove_an_orphan() {
+    let on_hub_before = vec![hub_namespace(), policy(), copy(NAME)];
+    let (planes, federator) = start(recorded("other"), on_hub_before).await;
+    let there = Fault::answer(200, recorded(NAME).to_string()).of::<WorkloadDeployment>();
+    for answer in [
+        Fault::absent::<WorkloadDeployment>(NAME).times(1),
+        there.on(&[Verb::Get]).name(NAME),
+    ] {
+        planes.project.fail(answer);
+    }
+    let _ = reconcile(&federator, project_key(NAME)).await.unwrap();
+    assert!(on_hub(&planes).is_some());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_spec_travels_with_fields_that_the_types_do_not_know() {
     let mut deployment = recorded(NAME);

@@ -24,30 +24,31 @@ pub(super) struct NamedCopy<K> {
 }
 
 impl<K: Object> NamedCopy<K> {
-    /// Reads the copy of an Instance of this cell. The hub is asked for the second name only if the first name is not
-    /// that of the copy.
+    /// Reads the copy of an Instance of this cell. The hub is asked for the second name only if the copy of the first
+    /// name does not name this cell.
     pub(super) async fn read(
         copies: &Collection<'_, K>,
         cell: &CellName,
         instance: &str,
     ) -> Result<Self, ReconcileError> {
         let copy = copies.read(instance).await?;
+        let readable = |copy| Self {
+            name: instance.to_owned(),
+            copy,
+        };
         let of_another_cell = copy.as_ref().is_some_and(|copy| is_of_another(cell, copy));
-        if copy.is_some() && !of_another_cell {
-            let name = instance.to_owned();
-            return Ok(Self { name, copy });
+        if copy.as_ref().is_some_and(|copy| names_cell(cell, copy)) {
+            return Ok(readable(copy));
         }
         let derived = names::copy_name(instance, cell.as_str());
         let own = copies.read(&derived).await?;
-        let is_derived = own.is_some() || of_another_cell || !names::is_dns_label(instance);
-        Ok(match is_derived {
-            true => Self {
+        Ok(match copy {
+            // A copy of the Go manager, which does not name its cell.
+            Some(_) if own.is_none() && !of_another_cell => readable(copy),
+            None if own.is_none() && names::is_dns_label(instance) => readable(None),
+            _ => Self {
                 name: derived,
                 copy: own,
-            },
-            false => Self {
-                name: instance.to_owned(),
-                copy: None,
             },
         })
     }
@@ -77,6 +78,11 @@ impl NamedCopy<Instance> {
             read => read,
         }
     }
+}
+
+/// Returns whether the copy says that this cell wrote it.
+fn names_cell(cell: &CellName, copy: &impl ResourceExt) -> bool {
+    label(copy, labels::SOURCE_CLUSTER) == Some(cell.as_str())
 }
 
 /// Returns whether another cell wrote the copy. A copy of the Go manager does not name its cell.

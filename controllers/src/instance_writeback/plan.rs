@@ -5,7 +5,7 @@ mod report;
 
 use std::time::Duration;
 
-use api::condition::{self, Condition};
+use api::condition;
 use api::instance::COPIED_TO_HUB;
 pub(super) use api::reasons::copied_to_hub as reason;
 use api::{CellName, Instance, InstanceStatus, WorkloadDeployment, finalizers, labels};
@@ -62,7 +62,7 @@ pub(super) struct Plan {
     /// The labels of the copy, if the copy must be written.
     pub(super) apply_copy: Option<StringMap>,
     pub(super) copy_status: Option<InstanceStatus>,
-    /// The report if the hub does not allow the copy. If this is `None`, the writes to the hub decide the report.
+    /// The report if the hub does not allow the copy now. If this is `None`, the writes to the hub decide the report.
     pub(super) refusal: Option<CopyReport>,
 }
 
@@ -82,14 +82,26 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
             let status = instance.status.as_ref();
             let former = status.map_or(&[][..], |status| &status.conditions);
             let conditions = report.conditions.as_deref().unwrap_or(former);
+            let since = condition::find(conditions, COPIED_TO_HUB);
+            let since = since.map(|since| since.last_transition_time.0);
             return Plan {
                 add_finalizer: !has_finalizer,
-                look_again: Some(pause(conditions, now)),
+                look_again: Some(pause(since, now)),
                 refusal: Some(report),
                 ..Plan::default()
             };
         }
     };
+    if let Some(copy) = hub.copy.as_ref().filter(|copy| is_terminating(*copy)) {
+        // A new copy can only be made when this one is gone.
+        let since = copy.metadata.deletion_timestamp.as_ref().map(|it| it.0);
+        return Plan {
+            add_finalizer: !has_finalizer,
+            look_again: Some(pause(since, now)),
+            refusal: Some(CopyReport::default()),
+            ..Plan::default()
+        };
+    }
     let status = mirrored_status(instance);
     let (apply_copy, copy_status) = copy_changes(instance, hub, ownership, &status);
     Plan {
@@ -133,11 +145,9 @@ fn mirrored_status(instance: &Instance) -> InstanceStatus {
     status
 }
 
-/// Returns half of the time since the copy was first refused, within limits. So a refusal that lasts longer causes
-/// fewer reads of the hub.
-fn pause(conditions: &[Condition], now: Timestamp) -> Duration {
-    let since =
-        condition::find(conditions, COPIED_TO_HUB).map(|since| since.last_transition_time.0);
+/// Returns half of the time since the hub first did not allow the copy, within limits. So an obstacle that lasts longer
+/// causes fewer reads of the hub.
+fn pause(since: Option<Timestamp>, now: Timestamp) -> Duration {
     let lasts = since.map_or(0, |since| now.as_second().saturating_sub(since.as_second()));
     Duration::from_secs(lasts.unsigned_abs() / 2).clamp(PAUSE_MIN, PAUSE_MAX)
 }

@@ -138,6 +138,16 @@ async fn the_finalizer_stays_until_the_hub_has_deleted_the_copy() {
     assert!(on_hub(&planes).is_none() && in_cell(&planes).is_none());
 }
 
+/// I-12: the address of the hub leads to another hub when the copy is read first.
+#[tokio::test(start_paused = true)]
+async fn one_answer_does_not_prove_that_a_copy_is_gone() {
+    let (planes, writeback) = start_terminating().await;
+    planes.hub.fail(Fault::absent::<Instance>(NAME).times(1));
+    let result = reconcile(&writeback, object_key(NAME)).await.unwrap();
+    result.unwrap();
+    assert!(on_hub(&planes).is_none() && in_cell(&planes).is_none());
+}
+
 /// I-12: the kubeconfig of the cell leads to another hub.
 #[tokio::test(start_paused = true)]
 async fn another_hub_does_not_prove_that_a_copy_is_gone() {
@@ -349,7 +359,14 @@ async fn the_instances_of_two_cells_have_copies_with_names_that_stay() {
     let of = |name: &str, cell: &str| (name.to_owned(), cell.to_owned());
     assert_eq!(copies(&planes), [of(NAME, "dfw2"), of(&own, "dfw1")]);
     assert!(!json!(in_cell(&planes)).to_string().contains("CopiedToHub"));
-    // The name stays although the readable name becomes free.
+    // The name stays although the readable copy no longer names its cell, and although the readable name becomes free.
+    planes
+        .hub
+        .modify::<Instance>(HUB_NAMESPACE, NAME, |readable| {
+            readable["metadata"]["labels"] = json!({});
+        });
+    let writes = converge(&writeback, || object_key(NAME), &planes.servers()).await;
+    assert_eq!(writes, [""; 0]);
     planes.hub.remove::<Instance>(HUB_NAMESPACE, NAME);
     let writes = converge(&writeback, || object_key(NAME), &planes.servers()).await;
     assert_eq!(writes, [""; 0]);

@@ -79,10 +79,14 @@ async fn require_recorded_hub(hub: &Client, object: &Namespace) -> Result<(), Re
         return Ok(());
     };
     let namespaces = Collection::<Namespace>::of_plane(hub, None);
-    let default = namespaces.read(DEFAULT_NAMESPACE).await?;
-    let identity = HubIdentity::of(default.as_ref().map(Resource::meta));
-    let problem = identity.contradiction(Some(record), None);
-    require_no_contradiction(problem, || describe(object))
+    // If two hubs at one address answer in turn, one answer is that of the other hub.
+    for _ in 0..2 {
+        let default = namespaces.read(DEFAULT_NAMESPACE).await?;
+        let identity = HubIdentity::of(default.as_ref().map(Resource::meta));
+        let problem = identity.contradiction(Some(record), None);
+        require_no_contradiction(problem, || describe(object))?;
+    }
+    Ok(())
 }
 
 /// Reads an object from the hub's API server. Returns `None` only if the answers prove that the object is absent, and

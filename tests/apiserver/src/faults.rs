@@ -92,6 +92,13 @@ impl Fault {
         Self::answer(code.as_u16(), status.to_string())
     }
 
+    /// Answers reads of this object as if it were absent.
+    pub fn absent<K: kube::Resource<DynamicType = ()>>(name: &str) -> Self {
+        let status = Refusal::not_found(KindId::of::<K>().kind(), name).status();
+        let answer = Self::answer(404, status.to_string());
+        answer.of::<K>().on(&[Verb::Get]).name(name)
+    }
+
     /// Answers the requests with this code and this body.
     pub fn answer(code: u16, body: impl Into<String>) -> Self {
         Self::new(Effect::Answer {

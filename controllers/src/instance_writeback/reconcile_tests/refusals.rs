@@ -83,6 +83,29 @@ async fn a_refused_copy_shows_in_the_cell() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_copy_that_is_being_deleted_does_not_count_as_copied() {
+    let (planes, writeback) = start().await;
+    converge(&writeback, || object_key(NAME), &planes.servers()).await;
+    let copy = on_hub(&planes).unwrap();
+    planes.hub.remove::<Instance>(HUB_NAMESPACE, NAME);
+    planes
+        .hub
+        .fail(answer(403, "Forbidden", "it is being audited"));
+    fail(&planes, &writeback).await;
+    planes.hub.heal();
+    let mut terminating = json!(copy);
+    terminating["metadata"]["deletionTimestamp"] = json!("2026-11-21T09:59:00Z");
+    planes.hub.put(terminating);
+    let result = reconcile(&writeback, object_key(NAME)).await.unwrap();
+    result.unwrap();
+    assert_refused(&planes, "audited");
+    assert_eq!(events(&planes), [HUB_REFUSED].map(str::to_owned).into());
+    planes.hub.remove::<Instance>(HUB_NAMESPACE, NAME);
+    converge(&writeback, || object_key(NAME), &planes.servers()).await;
+    assert!(on_hub(&planes).is_some() && shown(&planes).is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refused_status_of_a_copy_shows_in_the_cell() {
     for (fault, word) in refusals() {
         let (planes, writeback) = start().await;
