@@ -46,6 +46,9 @@ impl SelfDial {
         {
             return result.clone().err();
         }
+        // A caller that goes away cancels this check. The next check must still wait.
+        let canceled = Err("the check of the webhook server was canceled".to_owned());
+        *last = Some((Instant::now(), canceled));
         let result = self.dial().await;
         *last = Some((Instant::now(), result.clone()));
         result.err()
@@ -192,6 +195,22 @@ mod tests {
         assert_eq!(problems, (expected.clone(), expected.clone(), expected));
         drop(listener.accept().await.unwrap());
         let more = timeout(Duration::from_millis(1), listener.accept()).await;
+        assert!(more.is_err(), "a second handshake was begun");
+    }
+
+    #[tokio::test]
+    async fn a_caller_that_goes_away_causes_one_handshake_per_second() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let dial = SelfDial::new(listener.local_addr().unwrap());
+        for _ in 0..10 {
+            let _ = timeout(Duration::from_millis(1), dial.problem()).await;
+        }
+        let accepted = async {
+            for _ in 0..2 {
+                drop(listener.accept().await.unwrap());
+            }
+        };
+        let more = timeout(Duration::from_millis(100), accepted).await;
         assert!(more.is_err(), "a second handshake was begun");
     }
 
