@@ -7,6 +7,13 @@ use http::Uri;
 /// Maximum number of TLS handshakes at a time.
 const HANDSHAKES: usize = 64;
 
+/// Maximum number of HTTP/2 requests that were answered before their body arrived, and whose answer with a body the
+/// client has not taken yet.
+const EARLY_ANSWERS: usize = 64;
+
+/// Maximum number of connections whose unread body is discarded at a time.
+const DISCARDS: usize = 16;
+
 /// Size of the read buffer of each HTTP/1.1 connection, in bytes. The size is also the maximum size of the request
 /// header.
 pub(crate) const BUFFER_MAX: usize = 12 << 10;
@@ -41,9 +48,17 @@ pub struct Limits {
     /// Maximum number of TLS handshakes at a time. One source address may have a quarter of them. A full handshake
     /// costs about 0.2 ms of CPU, so a request waits for 64 handshakes for at most 13 ms.
     pub handshakes: usize,
+    /// Maximum number of HTTP/2 requests that were answered before their body arrived, and whose answer with a body the
+    /// client has not taken yet. Until then, HTTP/2 keeps the trailers of the request, at most about 20 KiB, although
+    /// nobody reads them. One source address may have a quarter of them.
+    pub early_answers: usize,
+    /// Maximum number of connections whose unread body is discarded at a time. The clients of the others wait, although
+    /// they have their answer already. One source address may have a quarter of them.
+    pub discards: usize,
     /// Time limit of a TLS handshake.
     pub handshake: Duration,
-    /// Time limit for the first bytes of a connection, and for the header of an HTTP/1.1 request after its first byte.
+    /// Time limit for the first bytes of a connection, and for the header of an HTTP/1.1 request after its first byte. A
+    /// header that begins in the same read as the request before it has the time `idle` instead.
     pub header: Duration,
     /// Longest time that a write may wait for the client to read. An answer that the client has not taken completely
     /// closes the connection after this time, at the latest after one and a half times this time.
@@ -76,6 +91,8 @@ impl Default for Limits {
             requests: 12_288,
             requests_per_connection: 250,
             handshakes: HANDSHAKES,
+            early_answers: EARLY_ANSWERS,
+            discards: DISCARDS,
             handshake: Duration::from_secs(5),
             header: Duration::from_secs(5),
             write: Duration::from_secs(30),

@@ -10,22 +10,15 @@ use crate::limits::Limits;
 /// Divisor: one source address may use the requests, the handshakes, the early answers and the discards of a server
 /// divided by this number.
 const PARTS: usize = 4;
-/// Maximum number of HTTP/2 requests that were answered before their body arrived, and whose answer with a body the
-/// client has not taken yet. Until then, HTTP/2 keeps the trailers of the request, at most about 20 KiB, although
-/// nobody reads them.
-const EARLY_ANSWERS: usize = 64;
-
-/// Maximum number of connections whose unread body is discarded at a time. The clients of the others wait, although
-/// they have their answer already.
-const DISCARDS: usize = 16;
-
 /// The requests and handshakes of all clients of a server.
 #[derive(Debug)]
 pub(crate) struct AllPeers {
     requests: AtomicUsize,
     requests_max: usize,
     early_answers: AtomicUsize,
+    early_answers_max: usize,
     discards: AtomicUsize,
+    discards_max: usize,
     handshakes_max: usize,
     pub(crate) handshakes: HandshakeTurns,
 }
@@ -48,7 +41,9 @@ impl AllPeers {
             requests: AtomicUsize::default(),
             requests_max: limits.requests,
             early_answers: AtomicUsize::default(),
+            early_answers_max: limits.early_answers,
             discards: AtomicUsize::default(),
+            discards_max: limits.discards,
             handshakes_max: limits.handshakes,
             handshakes: HandshakeTurns::new(limits.handshakes),
         }
@@ -79,16 +74,15 @@ impl Peer {
 
     /// Counts an early answer with a body until the returned value is dropped. Returns `None` if there are too many.
     pub(crate) fn begin_early_answer(self: &Arc<Self>) -> Option<EarlyAnswer> {
-        let all = &self.all.early_answers;
-        increment_both(&self.early_answers, all, EARLY_ANSWERS)
-            .then(|| EarlyAnswer(Arc::clone(self)))
+        let (all, most) = (&self.all.early_answers, self.all.early_answers_max);
+        increment_both(&self.early_answers, all, most).then(|| EarlyAnswer(Arc::clone(self)))
     }
 
     /// Counts a connection whose unread body is discarded until the returned value is dropped. Returns `None` if there
     /// are too many.
     pub(crate) fn begin_discard(self: &Arc<Self>) -> Option<Discard> {
-        let all = &self.all.discards;
-        increment_both(&self.discards, all, DISCARDS).then(|| Discard(Arc::clone(self)))
+        let (all, most) = (&self.all.discards, self.all.discards_max);
+        increment_both(&self.discards, all, most).then(|| Discard(Arc::clone(self)))
     }
 }
 
@@ -152,16 +146,17 @@ mod tests {
 
     #[test]
     fn one_source_address_takes_only_its_part_of_the_discards() {
-        let all = Arc::new(AllPeers::new(&Limits::default()));
+        let limits = Limits::default();
+        let all = Arc::new(AllPeers::new(&limits));
         let peer = |last| Arc::new(Peer::new(IpAddr::from([10, 0, 0, last]), Arc::clone(&all)));
-        let part = DISCARDS.div_ceil(PARTS);
+        let part = limits.discards.div_ceil(PARTS);
         let mut held = Vec::new();
         for last in 0..4 {
             let peer = peer(last);
             held.extend((0..part).map_while(|_| peer.begin_discard()));
             assert!(peer.begin_discard().is_none());
         }
-        assert_eq!(held.len(), DISCARDS);
+        assert_eq!(held.len(), limits.discards);
         assert!(peer(9).begin_discard().is_none());
         held.pop();
         assert!(peer(9).begin_discard().is_some());

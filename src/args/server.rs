@@ -117,6 +117,7 @@ impl ServerArgs {
     /// Returns the limits on the connections of one of `ports` ports.
     pub(crate) fn connections(&self, ports: usize) -> certs::Limits {
         let connections = self.max_connections.div_ceil(ports);
+        let all = certs::Limits::default();
         certs::Limits {
             connections,
             connections_per_address: self
@@ -124,14 +125,16 @@ impl ServerArgs {
                 .unwrap_or_else(|| connections.div_ceil(4)),
             requests: self.connection_requests().div_ceil(ports),
             requests_per_connection: self.max_requests_per_connection,
-            handshakes: certs::Limits::default().handshakes.div_ceil(ports),
+            handshakes: all.handshakes.div_ceil(ports),
+            early_answers: all.early_answers.div_ceil(ports),
+            discards: all.discards.div_ceil(ports),
             handshake: self.handshake_timeout,
             header: self.header_timeout,
             write: self.write_timeout,
             idle: self.idle_timeout,
             age: self.max_connection_age,
             drain: self.drain_timeout,
-            ..certs::Limits::default()
+            ..all
         }
     }
 }

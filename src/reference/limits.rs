@@ -19,7 +19,7 @@ const BOUNDS: [(&str, &str); 15] = [
     ),
     (
         "max-requests",
-        "Requests at a time, counted separately for the interpreter and for admission. A request does not count while its body takes longer than 250 ms to arrive, or while it waits for access reviews. Further requests are answered with 429.",
+        "Requests at a time, counted separately for the interpreter and for admission. A request of the interpreter counts until it is answered, or until its body has taken 250 ms to arrive. A request of admission counts until its body has arrived. Further requests are answered with 429.",
     ),
     (
         "request-timeout",
@@ -136,10 +136,10 @@ fn connections() -> Section {
              one of the source address that has most of them. A connection is idle if it has no request, or if it has only waited for its client for 1 s. If no connection is idle, the new connection is closed.",
             "At most three times `--max-requests` requests exist at a time, and at most one for every 16 KiB of `--max-bytes-in-flight`. \
              A refused request counts too, until its answer is read. Further requests are reset. On HTTP/2, at most 64 answers that \
-             came before the body of their request wait for their client; further such answers have no text. Health probes and the metrics server have 64 connections each, and do not use the threads of the webhook server.",
+             came before the body of their request wait for their client, a quarter of them to one source address; further such answers have no text. Health probes and the metrics server have 64 connections each, and do not use the threads of the webhook server.",
             "A connection holds, besides what counts above: on HTTP/1.1 a read buffer of 12 KiB; on HTTP/2 up to 64 KiB that no \
              handler has read yet; for TLS up to 16 KiB in each direction, and up to 64 KiB for the first message of a client; and its state. Plan 128 KiB for each of \
-             `--max-connections`, and one and a half times `--max-bytes-in-flight`. Example: for a pod with a memory limit of 128 MiB, set \
+             `--max-connections`, and one and a half times `--max-bytes-in-flight`. For a client that sends and does not read, the kernel holds up to 384 KiB more in its socket buffers, which also count as memory of a container. Example: for a pod with a memory limit of 128 MiB, set \
              `--max-bytes-in-flight=33554432`, `--max-connections=384`, and `--max-body=2097152`, or `1048576` if admission is served. At its start, the process starts itself \
              again with `MIMALLOC_PURGE_DELAY=10`, unless the environment has this variable. The allocator then returns freed memory after 10 ms; with its default of 1 s, \
              large requests one after the other would need more memory than this rule says.",

@@ -155,7 +155,7 @@ const CONSTANTS: [(&str, &str, &str); 56] = [
     (
         "certs",
         "DISCARDS",
-        "Maximum number of connections whose bodies are discarded at a time. The others are closed after `LINGER` too.",
+        "Maximum number of connections whose bodies are discarded at a time. One source address may have a quarter of them. The others are closed after `LINGER` too.",
     ),
     (
         "certs",
@@ -165,7 +165,7 @@ const CONSTANTS: [(&str, &str, &str); 56] = [
     (
         "certs",
         "PARTS",
-        "Divisor: one source address may use the maximum of requests, and of TLS handshakes, divided by this number.",
+        "Divisor: one source address may use the maximum of requests, TLS handshakes, early answers and discards, divided by this number.",
     ),
     (
         "certs",
