@@ -102,7 +102,7 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
         servers.serve_operators("health probes", listener, Acceptor::Plain, router);
     }
     if let Some(listener) = metrics {
-        let router = metrics_server::router(vec![registry], servers.webhook_runtime(), None);
+        let router = metrics_server::router(vec![registry], servers.runtimes(), None);
         servers.serve_operators("metrics", listener, Acceptor::Plain, router);
     }
 

@@ -7,7 +7,7 @@ mod tests;
 mod token_review;
 
 use std::iter;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, PoisonError};
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -18,11 +18,11 @@ use http::{HeaderValue, StatusCode, header};
 use kube::Client;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::registry::Registry;
-use tokio::runtime::Handle;
 use tracing::warn;
 use webhooks::LogDedup;
 
 use crate::process_metrics;
+use crate::serving::Runtimes;
 use reviewer::Reviewer;
 
 const OPENMETRICS: HeaderValue =
@@ -30,24 +30,28 @@ const OPENMETRICS: HeaderValue =
 
 struct MetricsState {
     registries: Vec<Registry>,
-    webhooks: Arc<OnceLock<Handle>>,
+    runtimes: Runtimes,
 }
 
-/// Returns the route. The tasks of `webhooks`, the runtime of the webhook server, count as tasks of the process. With a
+/// Returns the route. The tasks of `runtimes` count as tasks of the process. With a
 /// `reviewer`, each request must contain a bearer token. The `reviewer` API server must allow the user of the token to
 /// `get` `/metrics`.
 pub(crate) fn router(
     registries: Vec<Registry>,
-    webhooks: Arc<OnceLock<Handle>>,
+    runtimes: Runtimes,
     reviewer: Option<Client>,
 ) -> Router {
     let metrics = get(async |State(state): State<Arc<MetricsState>>| {
         let MetricsState {
             registries,
-            webhooks,
+            runtimes,
         } = &*state;
         let mut text = String::new();
-        let process = process_metrics::registry(webhooks.get().cloned());
+        let others = runtimes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let process = process_metrics::registry(others);
         let mut all = iter::once(&process).chain(registries);
         let encoded = all
             .try_for_each(|registry| encode_registry(&mut text, registry))
@@ -61,7 +65,7 @@ pub(crate) fn router(
         .route("/metrics", metrics)
         .with_state(Arc::new(MetricsState {
             registries,
-            webhooks,
+            runtimes,
         }));
     match reviewer {
         Some(client) => {

@@ -11,16 +11,16 @@ use prometheus_client::registry::{Registry, Unit};
 use tokio::runtime::Handle;
 
 /// Returns a registry that contains only these metrics. They need their own registry because their names have no
-/// prefix. `other` is a runtime whose tasks count besides those of the current runtime.
-pub(crate) fn registry(other: Option<Handle>) -> Registry {
+/// prefix. The tasks of the runtimes `others` count besides those of the current runtime.
+pub(crate) fn registry(others: Vec<Handle>) -> Registry {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(ProcessCollector { other }));
+    registry.register_collector(Box::new(ProcessCollector { others }));
     registry
 }
 
 #[derive(Debug)]
 struct ProcessCollector {
-    other: Option<Handle>,
+    others: Vec<Handle>,
 }
 
 impl Collector for ProcessCollector {
@@ -49,7 +49,7 @@ impl Collector for ProcessCollector {
             )?;
         }
         if let Ok(runtime) = Handle::try_current() {
-            let runtimes = self.other.iter().chain([&runtime]);
+            let runtimes = self.others.iter().chain([&runtime]);
             let tasks: usize = runtimes.map(|of| of.metrics().num_alive_tasks()).sum();
             let tasks = i64::try_from(tasks).unwrap_or(i64::MAX);
             gauge("process_tasks", "Running asynchronous tasks", None, tasks)?;
@@ -105,7 +105,7 @@ mod tests {
     async fn every_process_metric_has_a_value() {
         let waits = tokio::spawn(std::future::pending::<()>());
         let mut text = String::new();
-        encode(&mut text, &registry(None)).unwrap();
+        encode(&mut text, &registry(Vec::new())).unwrap();
         let value = |name: &str| -> f64 {
             let line = text
                 .lines()

@@ -6,7 +6,7 @@ mod tests;
 use std::convert::Infallible;
 use std::io;
 use std::net::Ipv4Addr;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -14,13 +14,13 @@ use axum::Router;
 use certs::{Acceptor, Limits, Metrics, Reloader, Shutdown};
 use hyper_util::service::TowerToHyperService;
 use multicluster::Tasks;
-use rustix::net::sockopt::set_socket_recv_buffer_size;
+use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size};
 use rustix::process::setpriority_process;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::bind_address::BindAddress;
 use crate::signals::Signals;
@@ -39,6 +39,10 @@ const EVENT_INTERVAL: u32 = 4;
 /// limit, the kernel accepts several MiB of each body that the server has refused or has not begun to read.
 const RECEIVE_BUFFER: usize = 128 << 10;
 
+/// Send buffer of each connection of the webhook server in the kernel, in bytes; the kernel doubles it. Without a limit,
+/// the kernel keeps several MiB of each answer that the client does not read.
+const SEND_BUFFER: usize = 64 << 10;
+
 /// Nice value of the threads that work on large bodies. They still get a tenth of the CPU time of a thread for small
 /// requests.
 const LONG_WORK_NICE: i32 = 10;
@@ -49,11 +53,14 @@ pub(crate) struct Servers {
     pub(crate) tasks: Tasks,
     /// Cancelled when the process begins to stop.
     pub(crate) draining: CancellationToken,
-    /// The runtime of the webhook server, if there is one.
-    webhooks: Arc<OnceLock<Handle>>,
+    /// The runtimes that the servers have started.
+    runtimes: Runtimes,
     /// The runtime for the work on large bodies, if there is a webhook server. It lives as long as the process.
     long_work: Arc<OnceLock<OwnRuntime>>,
 }
+
+/// The runtimes of the process besides the main one.
+pub(crate) type Runtimes = Arc<Mutex<Vec<Handle>>>;
 
 /// A port of the webhook server.
 pub(crate) struct WebhookPort {
@@ -105,7 +112,7 @@ impl Servers {
             .enable_all()
             .build()?;
         let handle = runtime.handle().clone();
-        self.webhooks.get_or_init(|| handle.clone());
+        self.add_runtime(&handle);
         let runtime = Arc::new(OwnRuntime(Some(runtime)));
         for WebhookPort {
             what,
@@ -119,8 +126,9 @@ impl Servers {
                 draining: self.draining.clone(),
                 stop: self.tasks.stop(),
             };
-            // The connections inherit the size.
+            // The connections inherit the sizes.
             set_socket_recv_buffer_size(&listener, RECEIVE_BUFFER)?;
+            set_socket_send_buffer_size(&listener, SEND_BUFFER)?;
             // The listener is registered again, because the present runtime must not wake the server.
             let listener = listener.into_std()?;
             let (acceptor, metrics) = (acceptor.clone(), metrics.clone());
@@ -154,13 +162,19 @@ impl Servers {
             .enable_time()
             .build()?;
         let handle = runtime.handle().clone();
+        self.add_runtime(&handle);
         let _first = self.long_work.set(OwnRuntime(Some(runtime)));
         Ok(handle)
     }
 
-    /// Returns the runtime of the webhook server. The value is set when this server is started.
-    pub(crate) fn webhook_runtime(&self) -> Arc<OnceLock<Handle>> {
-        Arc::clone(&self.webhooks)
+    fn add_runtime(&self, runtime: &Handle) {
+        let mut runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
+        runtimes.push(runtime.clone());
+    }
+
+    /// Returns the runtimes that the servers start, now and later.
+    pub(crate) fn runtimes(&self) -> Runtimes {
+        Arc::clone(&self.runtimes)
     }
 
     /// Stops the servers at `delay_over`, and waits until all requests are answered, or until the drain time is over.
@@ -214,10 +228,12 @@ impl Servers {
     }
 }
 
-/// Lowers the priority of the present thread. If this fails, large bodies delay small ones.
+/// Lowers the priority of the present thread.
 fn lower_priority() {
     // On Linux, the priority belongs to the thread. No process ID means the present thread.
-    let _ = setpriority_process(None, LONG_WORK_NICE);
+    if let Err(error) = setpriority_process(None, LONG_WORK_NICE) {
+        warn!(%error, "a thread for large bodies has the priority of the others, so large bodies delay small ones");
+    }
 }
 
 /// Returns the limits of a server for operators. If all its connections are taken, the longest idle one is closed.

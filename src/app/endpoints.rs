@@ -224,8 +224,7 @@ pub(super) struct MetricsEndpoint {
 impl MetricsEndpoint {
     /// Starts to serve the registries.
     pub(super) fn serve(self, servers: &Servers, registries: [Registry; 2]) {
-        let router =
-            metrics_server::router(registries.into(), servers.webhook_runtime(), self.reviewer);
+        let router = metrics_server::router(registries.into(), servers.runtimes(), self.reviewer);
         servers.serve_operators("metrics", self.listener, self.acceptor, router);
     }
 }

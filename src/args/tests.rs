@@ -199,6 +199,8 @@ fn a_limit_of_zero_is_refused_with_its_flag() {
         assert!(error.contains(name) && error.contains('0'), "{error}");
     }
     assert!(parse(&["--shutdown-delay=0s", "--drain-timeout=0s"]).is_ok());
+    let error = parse(&["--request-timeout=9223372036854775807s"]).unwrap_err();
+    assert!(error.contains("--request-timeout") && error.contains("too long"));
 }
 
 #[test]

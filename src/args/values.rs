@@ -14,6 +14,9 @@ use crate::bind_address::{BindAddress, BindAddressError};
 pub(super) const DEFAULT_HEALTH_ADDRESS: &str = ":8081";
 pub(super) const DEFAULT_LOG_LEVEL: &str = "info";
 
+/// Longest duration of a flag, 290 years. Go's durations end 2 years later.
+const DURATION_MAX: Duration = Duration::from_hours(2_540_400);
+
 /// The value of a flag for which the empty text means that the flag is not set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OptionalFlag<T>(pub(crate) Option<T>);
@@ -29,6 +32,8 @@ pub(super) enum FlagError {
     Boolean(String),
     #[error("{0:?} is not a length of time such as 5s or 1m30s")]
     Duration(String),
+    #[error("{0:?} is too long: at most 2540400h")]
+    LongDuration(String),
     #[error("must be longer than 0")]
     ZeroDuration,
     #[error("{0:?} is not a level: off, error, warn, info, debug, trace, or TARGET=LEVEL")]
@@ -94,7 +99,11 @@ pub(super) fn log_directives(text: &str) -> Result<String, FlagError> {
 pub(super) fn duration(text: &str) -> Result<Duration, FlagError> {
     let parsed: Result<SignedDuration, _> = text.parse();
     let parsed = parsed.ok().and_then(|time| Duration::try_from(time).ok());
-    parsed.ok_or_else(|| FlagError::Duration(text.to_owned()))
+    let time = parsed.ok_or_else(|| FlagError::Duration(text.to_owned()))?;
+    match time > DURATION_MAX {
+        true => Err(FlagError::LongDuration(text.to_owned())),
+        false => Ok(time),
+    }
 }
 
 /// Parses a duration that must not be zero.

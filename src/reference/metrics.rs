@@ -115,7 +115,7 @@ fn exposed() -> anyhow::Result<BTreeMap<String, Metric>> {
     let mut text = String::new();
     encode(&mut text, &registry)?;
     encode(&mut text, &cell)?;
-    encode(&mut text, &process_metrics::registry(None))?;
+    encode(&mut text, &process_metrics::registry(Vec::new()))?;
     parse(&text)
 }
 

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, Sender};
 
 use axum::routing::get;
+use rustix::process::getpriority_process;
 
 use super::*;
 
@@ -64,6 +65,24 @@ impl Gate {
         self.entered.recv_timeout(WITHIN).unwrap();
         stream
     }
+}
+
+#[tokio::test]
+async fn large_bodies_have_threads_of_a_low_priority() {
+    let servers = Servers::default();
+    let runtime = servers.long_work_runtime().unwrap();
+    let thread = runtime.spawn(async {
+        let name = std::thread::current().name().map(str::to_owned);
+        (name, getpriority_process(None).unwrap())
+    });
+    let expected = (Some("large bodies".to_owned()), LONG_WORK_NICE);
+    assert_eq!(thread.await.unwrap(), expected);
+    assert!(webhooks::long_work_max() < runtime.metrics().num_workers());
+    let waits = runtime.spawn(std::future::pending::<()>());
+    let others = servers.runtimes();
+    let alive = |of: &Handle| of.metrics().num_alive_tasks();
+    assert_eq!(others.lock().unwrap().iter().map(alive).sum::<usize>(), 1);
+    waits.abort();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -278,6 +278,21 @@ async fn a_pod_of_128_mib_survives_hostile_bodies() {
     assert!(peak <= 128 << 20, "{peak}");
 }
 
+/// Threads of a low priority decode large bodies, and not those that serve connections.
+#[tokio::test(flavor = "multi_thread")]
+async fn large_bodies_have_threads_of_their_own() {
+    let directory = TempDir::new().unwrap();
+    let trusted = issue(directory.path());
+    let server = Interpreter::start(&directory, &SMALL_POD).await;
+    let ran = |name| server.threads(name).iter().map(|(_, ran)| ran).sum::<u64>();
+    send_hostile(server.port, &trusted).await;
+    let (large, serving) = (ran("large bodies"), ran("webhooks"));
+    println!("large bodies {large} ns, webhooks {serving} ns");
+    assert!(large > serving, "{large} {serving}");
+    let threads = server.threads("large bodies");
+    assert!(threads.iter().all(|(nice, _)| *nice == 10), "{threads:?}");
+}
+
 /// The frames of an unfinished header block are in no limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_header_block_of_several_frames_ends_its_connection() {

@@ -82,6 +82,25 @@ impl Interpreter {
         self.memory_field("VmHWM:")
     }
 
+    /// Returns the nice value and the CPU time, in nanoseconds, of each thread of this name.
+    pub(crate) fn threads(&self, name: &str) -> Vec<(i32, u64)> {
+        let directory = format!("/proc/{}/task", self.process.id().unwrap());
+        let mut threads = Vec::new();
+        for thread in fs::read_dir(directory).unwrap() {
+            let file =
+                |name| fs::read_to_string(thread.as_ref().unwrap().path().join(name)).unwrap();
+            // proc_pid_stat(5): the name is in parentheses, and field 19 is the nice value.
+            let stat = file("stat");
+            let (front, behind) = stat.rsplit_once(')').unwrap();
+            if front.ends_with(&format!("({name}")) {
+                let nice = behind.split_whitespace().nth(16).unwrap().parse();
+                let ran = file("schedstat").split_whitespace().next().unwrap().parse();
+                threads.push((nice.unwrap(), ran.unwrap()));
+            }
+        }
+        threads
+    }
+
     fn memory_field(&self, name: &str) -> usize {
         let status =
             fs::read_to_string(format!("/proc/{}/status", self.process.id().unwrap())).unwrap();
