@@ -6,6 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::condition::Condition;
 
+/// The namespace of a project's AllowanceBuckets.
+pub const BUCKETS_NAMESPACE: &str = "milo-system";
+/// Label of an AllowanceBucket: the name of the project.
+pub const CONSUMER_NAME: &str = "quota.miloapis.com/consumer-name";
+
 /// Condition of a ResourceClaim: the quota system has granted all requests.
 pub const GRANTED: &str = "Granted";
 /// Reason of [`GRANTED`]: the quota system has not decided yet. The status is `False`, also by the default of the CRD.
@@ -120,6 +125,49 @@ pub enum AllocationStatus {
     /// There is no decision yet.
     #[serde(other)]
     Pending,
+}
+
+/// Desired state of an AllowanceBucket: the quota of one resource type of one consumer. Namespaced, on the plane of the
+/// project.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "quota.miloapis.com",
+    version = "v1alpha1",
+    kind = "AllowanceBucket",
+    plural = "allowancebuckets",
+    namespaced,
+    schema = "disabled",
+    derive = "PartialEq",
+    status = "AllowanceBucketStatus"
+)]
+pub struct AllowanceBucketSpec {
+    /// The consumer, such as a project.
+    #[serde(default)]
+    pub consumer_ref: UnversionedReference,
+    /// The resource type.
+    #[serde(default)]
+    pub resource_type: String,
+}
+
+/// Observed state of an AllowanceBucket.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AllowanceBucketStatus {
+    /// The amount that is left, in the base unit of the resource type.
+    #[serde(default)]
+    pub available: i64,
+}
+
+impl AllowanceBucket {
+    /// Returns whether this is the quota of a project for a resource type, and has this amount left.
+    pub fn has_room(&self, project: &str, request: &ResourceRequest) -> bool {
+        let consumer = &self.spec.consumer_ref;
+        let available = self.status.as_ref().map_or(0, |status| status.available);
+        (consumer.kind.as_str(), consumer.name.as_str()) == ("Project", project)
+            && self.spec.resource_type == request.resource_type
+            && available >= request.amount
+    }
 }
 
 #[cfg(test)]

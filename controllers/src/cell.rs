@@ -35,13 +35,20 @@ impl CellCaches {
 
     /// Returns whether the cell has an Instance of this project.
     pub(crate) fn has_instances_of(&self, project: &ProjectName) -> bool {
-        let namespaces = self.namespaces_of.get(project.as_str());
-        let mut namespaces = namespaces.iter().map(|namespace| namespace.name_any());
+        let mut namespaces = CellLookups::namespaces_of(self, project.as_str()).into_iter();
         namespaces.any(|namespace| !self.instances_in(&namespace).is_empty())
     }
 }
 
 impl CellLookups for CellCaches {
+    fn namespaces_of(&self, project: &str) -> Vec<String> {
+        let namespaces = self.namespaces_of.get(project);
+        namespaces
+            .iter()
+            .map(|namespace| namespace.name_any())
+            .collect()
+    }
+
     fn project_of(&self, namespace: &str) -> Option<ProjectName> {
         upstream::project(&self.namespaces.metadata_of("", namespace)?)
     }

@@ -16,7 +16,7 @@ use crate::instance::ReadinessController;
 use crate::instance_writeback::InstanceWriteback;
 use crate::objects::Namespace;
 pub use crate::quota::ConnectLedger;
-use crate::quota::{ClaimWatches, QuotaController};
+use crate::quota::{QuotaController, QuotaWatches};
 use crate::runtime::Clock;
 use crate::runtime::events::Events;
 use crate::runtime::keys::{ClaimKey, ObjectKey};
@@ -159,15 +159,17 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         writer: Writer::new(ReadinessController::NAME, &metrics),
     };
     wiring.run(instance_workers, &ready, readiness);
-    let watches = ClaimWatches {
+    let quota_changed = |source| -> Arc<dyn Fn(Change<'_>) + Send + Sync> {
+        let (cell, queues) = (Arc::clone(&cell), queues.clone());
+        Arc::new(move |change| queues.wake(source, change, &cell))
+    };
+    let watches = QuotaWatches {
         cell: cell.name.clone(),
         tasks: tasks.clone(),
         metrics: metrics.clone(),
         lists: ListLimiter::default(),
-        on_change: Arc::new({
-            let cell = Arc::clone(&cell);
-            move |change| queues.wake(CellSource::Claims, change, &cell)
-        }),
+        on_claim: quota_changed(CellSource::Claims),
+        on_bucket: quota_changed(CellSource::Buckets),
     };
     let quota = QuotaController::new(Arc::clone(&cell), quota, Some(watches), &metrics);
     wiring.run(quota_workers, &ready, quota);

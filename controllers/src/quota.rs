@@ -38,11 +38,12 @@ use crate::runtime::triggers::lookups::CellLookups;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
-pub(crate) use ledger::ClaimWatches;
 pub use ledger::ConnectLedger;
 use ledger::Ledgers;
+pub(crate) use ledger::QuotaWatches;
 use plan::{
-    Ledger, Observed, Plan, QuotaStep, gate_position, is_managed, is_settled, plan, waiting_since,
+    Ledger, Observed, Plan, QuotaStep, gate_position, is_denied, is_managed, is_settled, plan,
+    waiting_since,
 };
 use waiting::WaitingInstances;
 
@@ -91,7 +92,7 @@ impl Controller for QuotaController {
             return Ok(Outcome::Gone);
         }
         if let Some(instance) = self.terminating(&key) {
-            self.waiting.note(&key, None, context.now());
+            self.note_waiting(&key, None, context.now());
             return self.release(context, &key, instance).await;
         }
         let Some(instance) = self.cell.instances.get(&key.namespace, &key.name)? else {
@@ -107,7 +108,7 @@ impl QuotaController {
     pub(crate) fn new(
         cell: Arc<CellCaches>,
         connect: Option<ConnectLedger>,
-        watches: Option<ClaimWatches>,
+        watches: Option<QuotaWatches>,
         metrics: &Metrics,
     ) -> Self {
         metrics.quota_enforced(connect.is_some());
@@ -132,7 +133,7 @@ impl QuotaController {
             return Ok(Outcome::Settled);
         }
         if is_settled(&instance) && self.has_granted_claim(key) {
-            self.waiting.note(key, None, context.now());
+            self.note_waiting(key, None, context.now());
             return Ok(Outcome::Settled);
         }
         let mut access = self.look(key).await;
@@ -147,11 +148,11 @@ impl QuotaController {
                 instance: &instance,
                 ledger: &access.ledger,
                 requests: &requests,
+                has_room: is_denied(&instance) && access.has_room(&requests),
                 last_try: self.last_try(key),
                 now: context.now(),
             });
-            self.waiting
-                .note(key, waiting_since(&instance), context.now());
+            self.note_waiting(key, waiting_since(&instance), context.now());
             let Plan { step, look_again } = plan;
             match step {
                 None => return Ok(look_again.map_or(Outcome::Settled, Outcome::Again)),
@@ -236,6 +237,17 @@ impl QuotaController {
             && let Some(created) = &claim.metadata.creation_timestamp
         {
             self.tries().entry(key.clone()).or_insert(created.0);
+        }
+    }
+
+    /// Records since when an Instance waits. Without a waiting Instance, it does not matter what quota a project has left.
+    fn note_waiting(&self, key: &ClaimKey, since: Option<Timestamp>, now: Timestamp) {
+        self.waiting.note(key, since, now);
+        if let (Some(ledgers), Some(project)) = (&self.ledgers, &key.project)
+            && !self.waiting.has_any_of(project)
+            && let Some(ledger) = ledgers.used(project)
+        {
+            ledger.forget_room();
         }
     }
 

@@ -30,6 +30,14 @@ pub(super) struct ClaimTarget {
     free_name: String,
 }
 
+impl ClaimAccess {
+    /// Returns whether the project is seen to have these amounts left.
+    pub(super) fn has_room(&self, requests: &[ResourceRequest]) -> bool {
+        let target = self.target.as_ref();
+        target.is_some_and(|target| target.project.has_room(requests))
+    }
+}
+
 impl QuotaController {
     /// Returns whether the watch shows that the Instance has a granted claim.
     pub(super) fn has_granted_claim(&self, key: &ClaimKey) -> bool {

@@ -30,8 +30,8 @@ use crate::objects::is_terminating;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use pause::Pause;
-pub(crate) use watches::ClaimWatches;
-use watches::WatchedClaims;
+pub(crate) use watches::QuotaWatches;
+use watches::{WatchedBuckets, WatchedClaims};
 
 /// Makes a client of the API server that has the claims of a project.
 pub type ConnectLedger = Box<dyn Fn(&ProjectName) -> Result<Client, ConnectError> + Send + Sync>;
@@ -46,7 +46,7 @@ const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
 pub(super) struct Ledgers {
     connect: ConnectLedger,
     /// `None` if claims are only read.
-    watches: Option<ClaimWatches>,
+    watches: Option<Arc<QuotaWatches>>,
     projects: Mutex<HashMap<ProjectName, Arc<ProjectLedger>>>,
 }
 
@@ -55,8 +55,11 @@ pub(super) struct ProjectLedger {
     project: ProjectName,
     client: Client,
     pause: Mutex<Pause>,
+    watches: Option<Arc<QuotaWatches>>,
     /// The claims of this cell, as far as the watch reports them.
     watched: Option<WatchedClaims>,
+    /// The quota that is left, while an Instance is denied.
+    buckets: Mutex<Option<WatchedBuckets>>,
 }
 
 /// The claim of an Instance, and the name that a new claim gets.
@@ -69,10 +72,10 @@ pub(super) struct FoundClaim {
 
 impl Ledgers {
     /// Makes an empty set. The claims of each project are watched while it is used.
-    pub(super) fn new(connect: ConnectLedger, watches: Option<ClaimWatches>) -> Self {
+    pub(super) fn new(connect: ConnectLedger, watches: Option<QuotaWatches>) -> Self {
         Self {
             connect,
-            watches,
+            watches: watches.map(Arc::new),
             projects: Mutex::default(),
         }
     }
@@ -92,12 +95,15 @@ impl Ledgers {
             message: bounded(&error.to_string()),
             remedy: Remedy::Correct,
         })?;
-        let watches = self.watches.as_ref();
+        let watches = self.watches.clone();
+        let watched = watches.as_ref();
         let ledger = Arc::new(ProjectLedger {
             project: project.clone(),
-            watched: watches.map(|watches| watches.start(project, client.clone())),
+            watched: watched.map(|watches| watches.claims(project, client.clone())),
+            watches,
             client,
             pause: Mutex::default(),
+            buckets: Mutex::default(),
         });
         projects.insert(project.clone(), Arc::clone(&ledger));
         Ok(ledger)
@@ -179,6 +185,28 @@ impl ProjectLedger {
             .iter()
             .filter_map(|name| watched.get(&upstream.namespace, name));
         claims.filter(|claim| claimant.owns(claim.meta())).collect()
+    }
+
+    /// Returns whether the project is seen to have all these amounts left. Watches the quota that is left from now on.
+    pub(super) fn has_room(&self, requests: &[ResourceRequest]) -> bool {
+        let Some(watches) = &self.watches else {
+            return false;
+        };
+        let mut buckets = lock(&self.buckets);
+        let buckets =
+            buckets.get_or_insert_with(|| watches.buckets(&self.project, self.client.clone()));
+        buckets.have_room(&self.project, requests)
+    }
+
+    /// Returns whether the quota that is left is watched.
+    #[cfg(test)]
+    pub(super) fn follows_room(&self) -> bool {
+        lock(&self.buckets).is_some()
+    }
+
+    /// Ends the watch of the quota that is left.
+    pub(super) fn forget_room(&self) {
+        lock(&self.buckets).take();
     }
 
     /// Creates a claim of this name.

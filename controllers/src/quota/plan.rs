@@ -28,6 +28,9 @@ use intervals::{POLL, REFUSED, RETRY, interval};
 const SHOWN: SignedDuration = SignedDuration::from_secs(2);
 /// How long a claim is undecided before the Instance says that there may be no quota at all.
 const NO_BUDGET: SignedDuration = SignedDuration::from_mins(1);
+/// Divisor of the interval after which a denied claim is made anew, if the project is seen to have the amounts left. The
+/// interval is not 0, because the quota system may deny the claim nevertheless.
+const ROOM_PART: u32 = 8;
 /// How long something that is about to change is waited for: a claim that is being deleted, or a change of another
 /// writer.
 const SOON: Duration = Duration::from_secs(1);
@@ -73,6 +76,8 @@ pub(super) struct Observed<'a> {
     pub(super) instance: &'a Instance,
     pub(super) ledger: &'a Ledger,
     pub(super) requests: &'a [ResourceRequest],
+    /// Whether the project is seen to have the requested amounts left.
+    pub(super) has_room: bool,
     /// When a claim was last made for the Instance, if this is known.
     pub(super) last_try: Option<Timestamp>,
     pub(super) now: Timestamp,
@@ -335,11 +340,21 @@ fn write(
 fn until_retry(observed: &Observed<'_>) -> Option<Duration> {
     let denied = stored(observed.instance).filter(|stored| is_denial(stored))?;
     let since = observed.now.duration_since(denied.last_transition_time.0);
-    let next = SignedDuration::try_from(interval(RETRY, since)).unwrap_or(SignedDuration::MAX);
+    let interval = interval(RETRY, since);
+    let next = match observed.has_room {
+        true => interval / ROOM_PART,
+        false => interval,
+    };
+    let next = SignedDuration::try_from(next).unwrap_or(SignedDuration::MAX);
     let passed = observed.now.duration_since(observed.last_try?);
     // The clock of the project can be ahead of that of the cell.
     let left = next.saturating_sub(passed.max(SignedDuration::ZERO));
     Duration::try_from(left).ok().filter(|left| !left.is_zero())
+}
+
+/// Returns whether the last decision about the Instance is that there is no quota for it.
+pub(super) fn is_denied(instance: &Instance) -> bool {
+    stored(instance).is_some_and(is_denial)
 }
 
 /// Returns whether the quota system has denied a claim.

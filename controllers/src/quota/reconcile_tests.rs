@@ -9,6 +9,8 @@ use api::quota::ResourceClaim;
 use api::{ProjectName, labels};
 use apiserver::{ApiServer, Fault, objects};
 use jiff::SignedDuration;
+use multicluster::Tasks;
+use multicluster::cache::ListLimiter;
 use serde_json::Value;
 
 use super::*;
@@ -28,6 +30,7 @@ struct System {
     planes: CellPlanes,
     project: ApiServer,
     controller: QuotaController,
+    _tasks: Tasks,
 }
 
 /// Returns an Instance as the deployment controller creates it.
@@ -57,18 +60,38 @@ impl System {
     }
 
     async fn start_with(instance: Value, enforces_quota: bool) -> Self {
+        Self::start_watched(instance, enforces_quota, false).await
+    }
+
+    /// Starts like [`Self::start_with`], perhaps with watches of the project.
+    async fn start_watched(instance: Value, enforces_quota: bool, watches_quota: bool) -> Self {
         let planes = CellPlanes::start(vec![instance], Vec::new()).await;
         let project = ApiServer::new().with_clock(now);
         project.put(objects::namespace("default", "1"));
         let client = project.client();
         let connect: ConnectLedger = Box::new(move |_| Ok(client.clone()));
         let connect = enforces_quota.then_some(connect);
-        let controller =
-            QuotaController::new(Arc::clone(&planes.caches), connect, None, &planes.metrics);
+        let tasks = Tasks::default();
+        let watches = QuotaWatches {
+            cell: planes.caches.name.clone(),
+            tasks: tasks.clone(),
+            metrics: planes.metrics.clone(),
+            lists: ListLimiter::default(),
+            on_claim: Arc::new(|_| {}),
+            on_bucket: Arc::new(|_| {}),
+        };
+        let watches = watches_quota.then_some(watches);
+        let controller = QuotaController::new(
+            Arc::clone(&planes.caches),
+            connect,
+            watches,
+            &planes.metrics,
+        );
         Self {
             planes,
             project,
             controller,
+            _tasks: tasks,
         }
     }
 
@@ -221,6 +244,53 @@ async fn a_denied_instance_holds_nothing_and_is_tried_again() {
     system.reconcile_at(later).await;
     assert_eq!(system.writes(), [CONDITION, INSTANCE]);
     assert_eq!(system.gates(), ["Network"]);
+}
+
+/// Returns the quota that the project has left.
+fn bucket(resource: &str, available: i64) -> Value {
+    json!({
+        "apiVersion": "quota.miloapis.com/v1alpha1", "kind": "AllowanceBucket",
+        "metadata": {"name": resource, "namespace": "milo-system", "uid": resource},
+        "spec": {"resourceType": resource, "consumerRef": {"kind": "Project", "name": "p"}},
+        "status": {"available": available},
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_denied_instance_is_tried_again_as_soon_as_the_project_has_room() {
+    let system = System::start_watched(new_instance(), true, true).await;
+    system.project.put(objects::namespace("milo-system", "2"));
+    let requests = amounts::requests(&system.instance().unwrap().spec);
+    let offer = |more: i64| {
+        for request in &requests {
+            let resource = request.resource_type.replace('/', ".");
+            let mut bucket = bucket(&request.resource_type, request.amount + more);
+            bucket["metadata"]["name"] = json!(resource);
+            system.project.put(bucket);
+        }
+    };
+    offer(-1);
+    system.reconcile().await;
+    system.decide(CLAIM, "False", "QuotaExceeded", &["Denied"]);
+    let interval = Outcome::Again(Duration::from_secs(15));
+    assert_eq!(system.reconcile().await, interval);
+    // The buckets are watched from now on.
+    assert_eq!(system.reconcile().await, interval);
+    system.writes();
+    offer(0);
+    settle().await;
+    let a_part = Outcome::Again(Duration::from_secs(15) / 8);
+    assert_eq!(system.reconcile().await, a_part);
+    let later: Clock = || now() + SignedDuration::from_secs(2);
+    system.reconcile_at(later).await;
+    assert_eq!(system.writes(), [DELETE, CREATE]);
+    system.grant(CLAIM);
+    system.reconcile_at(later).await;
+    assert_eq!(system.gates(), ["Network"]);
+    // No Instance waits, so the watch has ended.
+    let ledger = system.controller.ledgers.as_ref().unwrap();
+    let ledger = ledger.used(&ProjectName::new("p").unwrap()).unwrap();
+    assert!(!ledger.follows_room());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! The triggers of the quota controller.
 
 use api::labels;
+use api::quota::CONSUMER_NAME;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::claim::instance_name;
@@ -38,6 +39,19 @@ pub(crate) const ON_CELL: &[Trigger<CellSource, dyn CellLookups, ClaimKey>] = &[
             keys.collect()
         },
     },
+    Trigger {
+        source: CellSource::Buckets,
+        reason: "the quota that the project of the Instance has left changed",
+        keys: |change, cell| {
+            let labels = change
+                .versions()
+                .filter_map(|bucket| bucket.labels.as_ref());
+            let projects = labels.filter_map(|labels| labels.get(CONSUMER_NAME));
+            let namespaces = projects.flat_map(|project| cell.namespaces_of(project));
+            let instances = namespaces.flat_map(|namespace| cell.instances_in(&namespace));
+            instances.map(|it| key(cell, &it)).collect()
+        },
+    },
 ];
 
 /// Returns the key of an Instance with this metadata.
@@ -63,6 +77,13 @@ mod tests {
     struct FakeCell;
 
     impl CellLookups for FakeCell {
+        fn namespaces_of(&self, project: &str) -> Vec<String> {
+            match project {
+                "acme" => vec!["ns-1".to_owned()],
+                _ => Vec::new(),
+            }
+        }
+
         fn project_of(&self, namespace: &str) -> Option<ProjectName> {
             (namespace == "ns-1").then(acme)
         }
@@ -93,6 +114,11 @@ mod tests {
         let own = claim(json!({api::annotations::INSTANCE_NAME: "web-0"}));
         let (former, foreign) = (claim(json!({})), named("default", "instance-web-0"));
         let web = |ordinal: i32| key(Some(acme()), "ns-1", &format!("web-{ordinal}"));
+        let bucket = |project: &str| {
+            let labels = json!({CONSUMER_NAME: project});
+            metadata(json!({"namespace": "milo-system", "name": "bucket-1", "labels": labels}))
+        };
+        let (bucket, foreign_bucket) = (bucket("acme"), bucket("other"));
         let case = |name, source, current, keys| TriggerCase {
             name,
             source,
@@ -109,6 +135,8 @@ mod tests {
             case("claim", claims, &own, vec![web(0)]),
             case("claim of the Go manager", claims, &former, vec![web(7)]),
             case("claim without labels", claims, &foreign, vec![]),
+            case("bucket", CellSource::Buckets, &bucket, vec![web(0), web(1)]),
+            case("bucket of another project", CellSource::Buckets, &foreign_bucket, vec![]),
             case("deployment", CellSource::Deployments, &instance, vec![]),
         ];
         assert_cases(ON_CELL, &cases, &FakeCell as &dyn CellLookups);

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use api::ProjectName;
 use jiff::Timestamp;
 use multicluster::Metrics;
 
@@ -36,6 +37,12 @@ impl WaitingInstances {
         let longest = all.values().map(|since| now.duration_since(*since)).max();
         let longest = longest.and_then(|longest| Duration::try_from(longest).ok());
         self.metrics.quota_waiting(longest.unwrap_or_default());
+    }
+
+    /// Returns whether an Instance of the project waits.
+    pub(super) fn has_any_of(&self, project: &ProjectName) -> bool {
+        let all = lock(&self.since);
+        all.keys().any(|key| key.project.as_ref() == Some(project))
     }
 
     /// Forgets an Instance that is gone.

@@ -83,6 +83,8 @@ pub(crate) enum CellSource {
     Namespaces,
     /// ResourceClaims of this cell in a project.
     Claims,
+    /// AllowanceBuckets of a project.
+    Buckets,
     /// The Instance with the ordinal after the last Instance of a complete WorkloadDeployment. The cell does not have
     /// this Instance, but the hub may still have a copy of it.
     AfterLastInstance,

@@ -54,7 +54,7 @@ impl Kind {
 }
 
 /// All kinds. An API server serves all of them, unless a test stops serving one.
-pub(crate) static KINDS: [Kind; 23] = [
+pub(crate) static KINDS: [Kind; 24] = [
     Kind::new(CORE, "namespaces", "Namespace", CLUSTER_SCOPED),
     Kind::new(CORE, "configmaps", "ConfigMap", NAMESPACED),
     Kind::new(CORE, "secrets", "Secret", NAMESPACED),
@@ -71,6 +71,13 @@ pub(crate) static KINDS: [Kind; 23] = [
         ("quota.miloapis.com", "v1alpha1"),
         "resourceclaims",
         "ResourceClaim",
+        NAMESPACED,
+    )
+    .with_status(),
+    Kind::new(
+        ("quota.miloapis.com", "v1alpha1"),
+        "allowancebuckets",
+        "AllowanceBucket",
         NAMESPACED,
     )
     .with_status(),

@@ -11,6 +11,7 @@ use crate::fixtures::{self, now, object};
 struct Case {
     instance: Instance,
     ledger: Ledger,
+    has_room: bool,
     last_try: Option<Timestamp>,
 }
 
@@ -94,6 +95,7 @@ impl Case {
         Self {
             instance,
             ledger,
+            has_room: false,
             last_try: None,
         }
     }
@@ -120,6 +122,12 @@ impl Case {
         self
     }
 
+    /// The project is seen to have the amounts left.
+    fn with_room(mut self) -> Self {
+        self.has_room = true;
+        self
+    }
+
     fn tried(mut self, seconds: i64) -> Self {
         self.last_try = Some(before(seconds));
         self
@@ -131,6 +139,7 @@ impl Case {
             instance: &self.instance,
             ledger: &self.ledger,
             requests: &request(1),
+            has_room: self.has_room,
             last_try: self.last_try,
             now: now(),
         }))
@@ -269,6 +278,11 @@ fn a_denied_claim_holds_nothing_and_is_made_anew_after_a_while() {
             gone,
             "{denied_for} {tried}"
         );
+    }
+    for (denied_for, tried, expected) in [(60, 1, "0 s"), (60, 2, "DeleteClaim"), (400, 7, "0 s")] {
+        let denied = Case::new(denied_claim(&[])).stored(DENIED, 2, denied_for);
+        let plan = denied.tried(tried).with_room().plan();
+        assert_eq!(plan, expected, "{denied_for} {tried}");
     }
     // The process has started again, so it does not know the last try.
     let unknown = Case::new(Ledger::Known(None)).stored(DENIED, 2, 1);

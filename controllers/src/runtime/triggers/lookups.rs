@@ -107,6 +107,9 @@ pub(crate) trait ProjectLookups {
 
 /// Lookups in the caches of a cell.
 pub(crate) trait CellLookups {
+    /// Returns the names of the Namespaces of the cell whose labels identify this project.
+    fn namespaces_of(&self, project: &str) -> Vec<String>;
+
     /// Returns the project that the labels of a Namespace of the cell identify.
     fn project_of(&self, namespace: &str) -> Option<ProjectName>;
 
