@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::condition::Condition;
 use crate::instance::LocationReference;
 use crate::instance_template::InstanceTemplateSpec;
+use crate::labels;
 use crate::unknown_fields::UnknownFields;
 use crate::workload::HorizontalScaleSettings;
 
@@ -32,6 +33,11 @@ pub use crate::reasons::workload_deployment::{
     plural = "workloaddeployments",
     namespaced,
     status = "WorkloadDeploymentStatus",
+    scale(
+        spec_replicas_path = ".spec.replicas",
+        status_replicas_path = ".status.replicas",
+        label_selector_path = ".status.selector"
+    ),
     derive = "PartialEq",
     doc = "WorkloadDeployment is the Schema for the workloaddeployments API",
     annotation("discovery.miloapis.com/parent-contexts", "Project"),
@@ -60,7 +66,7 @@ pub use crate::reasons::workload_deployment::{
     printcolumn(
         name = "Up-to-date",
         type_ = "string",
-        json_path = ".status.currentReplicas"
+        json_path = ".status.updatedReplicas"
     ),
     printcolumn(
         name = "Location Namespace",
@@ -80,7 +86,7 @@ pub struct WorkloadDeploymentSpec {
     pub city_code: String,
     /// Name of the placement of the Workload.
     pub placement_name: String,
-    /// The number of instances. If set, it replaces `scaleSettings.minReplicas`.
+    /// The number of instances. If set, it replaces `scaleSettings.minReplicas`. The scale subresource writes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub replicas: Option<i32>,
@@ -102,6 +108,15 @@ impl WorkloadDeploymentSpec {
         self.replicas
             .unwrap_or(self.scale_settings.min_replicas)
             .max(0)
+    }
+}
+
+impl WorkloadDeployment {
+    /// Returns the label selector of the Instances of this object on its plane. An Instance carries the UID of the
+    /// WorkloadDeployment of its own plane, so the selector is never copied between planes.
+    pub fn instance_selector(&self) -> Option<String> {
+        let uid = self.metadata.uid.as_deref()?;
+        Some(format!("{}={uid}", labels::WORKLOAD_DEPLOYMENT_UID))
     }
 }
 
@@ -130,7 +145,7 @@ pub struct WorkloadDeploymentStatus {
     /// Known conditions: Available, `ReplicasReady`, and `CellsReporting` while it is False.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Instances that run the current template.
+    /// Instances that run the current template and are programmed.
     pub current_replicas: i32,
     /// The desired number of instances.
     pub desired_replicas: i32,
@@ -147,6 +162,12 @@ pub struct WorkloadDeploymentStatus {
     /// Name of the cell whose last report this status is, while the deployment has one cell. Only on the hub.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reporting_cell: Option<String>,
+    /// Label selector of the instances on this plane, for autoscalers. On the hub, the selector that all cells report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<String>,
+    /// Instances of the current template, ready or not. Former versions do not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updated_replicas: Option<i32>,
 }
 
 /// Last report of one cell.
@@ -159,7 +180,7 @@ pub struct CellStatus {
     /// Conditions that the cell reported.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Instances that run the current template.
+    /// Instances that run the current template and are programmed.
     pub current_replicas: i32,
     /// The desired number of instances.
     pub desired_replicas: i32,
@@ -175,4 +196,7 @@ pub struct CellStatus {
     /// Total number of instances that `assignedReplicas` is a share of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_replicas: Option<i32>,
+    /// Instances of the current template, ready or not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updated_replicas: Option<i32>,
 }

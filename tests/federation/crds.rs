@@ -181,13 +181,18 @@ pub(crate) async fn objects_that_use_every_field_survive_the_api_server(
     object["spec"]["replicas"] = json!(2);
     let cell = extended(
         counters(),
-        json!({"name": "dfw1", "conditions": [condition("Available")], "resourceTemplateGeneration": 1}),
+        json!({
+            "name": "dfw1", "conditions": [condition("Available")], "resourceTemplateGeneration": 1,
+            "updatedReplicas": 1,
+        }),
     );
     let status = json!({
         "conditions": [condition("Available")],
         "location": {"name": "dfw", "namespace": "default"},
         "observedGeneration": 1,
         "cells": [cell],
+        "selector": "compute.datumapis.com/workload-deployment-uid=u",
+        "updatedReplicas": 1,
     });
     survives::<WorkloadDeployment>(space.on_hub(), object, extended(counters(), status)).await?;
 

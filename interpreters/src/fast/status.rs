@@ -142,6 +142,7 @@ fn status_view<'a>(cursor: &mut Cursor<'a>) -> Result<StatusView<'a>, NotCanonic
         desired_replicas,
         ready_replicas: counter(cursor, br#""readyReplicas":"#)?,
         replicas: counter(cursor, br#""replicas":"#)?,
+        updated_replicas: None,
     };
     if cursor.field(br#""reportingCell":"#) {
         status.set_reporting_cell(Some(cursor.text()?.into()));
@@ -153,6 +154,11 @@ fn status_view<'a>(cursor: &mut Cursor<'a>) -> Result<StatusView<'a>, NotCanonic
         observed_generation,
         resource_template_generation: cursor.number(br#""resourceTemplateGeneration":"#)?,
     };
+    if cursor.field(br#""selector":"#) {
+        status.selector = Some(cursor.text()?.into());
+    }
+    let updated_replicas = cursor.number(br#""updatedReplicas":"#)?;
+    status.counters.updated_replicas = updated_replicas.map(saturated);
     cursor.close()?;
     match cursor.since(&start) {
         None | Some("{}") => Err(NotCanonical),
@@ -184,6 +190,7 @@ fn remembered_cell<'a>(cursor: &mut Cursor<'a>) -> Result<RememberedCell<'a>, No
         replicas: required(cursor, br#""replicas":"#)?,
         resource_template_generation: cursor.number(br#""resourceTemplateGeneration":"#)?,
         template_replicas: int32(cursor.number(br#""templateReplicas":"#)?)?,
+        updated_replicas: int32(cursor.number(br#""updatedReplicas":"#)?)?,
     };
     cursor.close()?;
     Ok(cell)

@@ -54,7 +54,8 @@ impl<'k, 'a> CellEntry<'k, 'a> {
                 .len();
         /// Size of all optional fields without their values, in bytes.
         const OPTIONAL: usize =
-            r#""assignedReplicas":,"conditions":,"resourceTemplateGeneration":,"templateReplicas":,"#.len();
+            r#""assignedReplicas":,"conditions":,"resourceTemplateGeneration":,"templateReplicas":,"updatedReplicas":,"#
+                .len();
         let counters = self.cell.counters();
         let numbers = [
             counters.current_replicas,
@@ -69,9 +70,10 @@ impl<'k, 'a> CellEntry<'k, 'a> {
         let has_optional = self.assigned.assigned_replicas.is_some()
             || self.assigned.template_replicas.is_some()
             || self.cell.resource_template_generation().is_some()
-            || self.cell.conditions_text().is_some();
+            || self.cell.conditions_text().is_some()
+            || counters.updated_replicas.is_some();
         let optional = match has_optional {
-            true => OPTIONAL + 11 + 11 + 20 + self.cell.conditions_text().map_or(0, str::len),
+            true => OPTIONAL + 11 + 11 + 11 + 20 + self.cell.conditions_text().map_or(0, str::len),
             false => 0,
         };
         REQUIRED + self.name().len() + digits.iter().sum::<usize>() + optional
@@ -107,6 +109,9 @@ impl<'k, 'a> CellEntry<'k, 'a> {
         }
         if let Some(replicas) = self.assigned.template_replicas {
             field(out, r#","templateReplicas":"#, &replicas)?;
+        }
+        if let Some(replicas) = counters.updated_replicas {
+            field(out, r#","updatedReplicas":"#, &replicas)?;
         }
         put(out, b"}")
     }

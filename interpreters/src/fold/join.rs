@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use api::condition::MESSAGE_MAX;
 use api::workload_deployment::AVAILABLE;
 
-use super::cell_view::CellView;
+use super::cell_view::{CellView, Source};
 use super::condition::ConditionView;
 use super::condition_index::{ConditionIndex, compared};
 use super::status::{Counters, saturated};
 
-/// Sums the counters of all cells.
+/// Sums the counters of all cells. `updated_replicas` is `None` if no cell reports it.
 pub(super) fn sum(cells: &[CellView<'_, '_>]) -> Counters {
     let total = |counter: fn(&Counters) -> i32| {
         let total: i64 = cells
@@ -25,7 +25,27 @@ pub(super) fn sum(cells: &[CellView<'_, '_>]) -> Counters {
         desired_replicas: total(|counters| counters.desired_replicas),
         ready_replicas: total(|counters| counters.ready_replicas),
         replicas: total(|counters| counters.replicas),
+        updated_replicas: cells
+            .iter()
+            .filter_map(|cell| cell.counters().updated_replicas)
+            .map(i64::from)
+            .reduce(i64::saturating_add)
+            .map(saturated),
     }
+}
+
+/// Returns the label selector of the instances. With several cells, all of them must report the same selector now: the
+/// selector of one cell would not find the instances of another cell, and `status.cells` does not remember it.
+pub(super) fn common_selector<'f>(cells: &[CellView<'f, '_>]) -> Option<&'f str> {
+    if let [single] = cells {
+        return single.whole?.selector.as_deref();
+    }
+    let mut selectors = cells.iter().map(|cell| match cell.source {
+        Source::Report(report) => report.selector.as_deref(),
+        Source::Memory | Source::Nothing => None,
+    });
+    let first = selectors.next()??;
+    selectors.all(|other| other == Some(first)).then_some(first)
 }
 
 /// Returns one condition per type, sorted by type. `Available` gets the best status of all cells. Every other type gets

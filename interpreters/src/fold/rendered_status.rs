@@ -20,6 +20,8 @@ pub(super) struct RenderedStatus<'f, 'a> {
     pub(super) cells_reporting: Option<ConditionView<'a>>,
     /// `status.reportingCell`.
     pub(super) reporting_cell: Option<&'f str>,
+    /// `status.selector`.
+    pub(super) selector: Option<&'f str>,
 }
 
 /// The value of one field of the written status.
@@ -49,7 +51,9 @@ impl<'f, 'a> RenderedStatus<'f, 'a> {
             out.reserve_exact(size.0 + END);
         } else {
             let conditions = self.conditions.iter().chain(&self.cells_reporting);
+            let texts = self.reporting_cell.into_iter().chain(self.selector);
             let size = COUNTERS
+                + texts.map(str::len).sum::<usize>()
                 + conditions.map(ConditionView::size).sum::<usize>()
                 + self.cells.iter().map(CellEntry::max_size).sum::<usize>();
             out.reserve(size + END);
@@ -95,6 +99,11 @@ impl<'f, 'a> RenderedStatus<'f, 'a> {
             ("readyReplicas", number(counters.ready_replicas)),
             ("replicas", number(counters.replicas)),
             ("reportingCell", self.reporting_cell.map(StatusField::Text)),
+            ("selector", self.selector.map(StatusField::Text)),
+            (
+                "updatedReplicas",
+                counters.updated_replicas.and_then(number),
+            ),
         ];
         let fields = fields.into_iter();
         fields.filter_map(|(name, field)| Some((name, field?)))
@@ -128,6 +137,7 @@ impl<'f, 'a> RenderedStatus<'f, 'a> {
             && self.observed_generation == observed_generation
             && former.generations == without_added
             && self.reporting_cell == former.reporting_cell()
+            && self.selector == former.selector.as_deref()
             && self.conditions == former.conditions
             && self.cells_reporting.as_ref() == former.cells_reporting()
             && self.cells.len() == former.cells().len()

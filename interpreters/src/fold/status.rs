@@ -21,18 +21,21 @@ pub(crate) struct StatusView<'a> {
     pub(crate) conditions: Vec<ConditionView<'a>>,
     pub(crate) conditions_text: ConditionsText<'a>,
     pub(crate) generations: Generations,
+    /// `status.selector`.
+    pub(crate) selector: Option<Cow<'a, str>>,
     hub_fields: Option<Box<HubFields<'a>>>,
     /// The fields that the fold does not know.
     pub(crate) others: Fields<'a>,
 }
 
-/// The counters. The CRD requires them.
+/// The counters. The CRD requires them, except `updatedReplicas`, because former versions do not write it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Counters {
     pub(crate) current_replicas: i32,
     pub(crate) desired_replicas: i32,
     pub(crate) ready_replicas: i32,
     pub(crate) replicas: i32,
+    pub(crate) updated_replicas: Option<i32>,
 }
 
 /// The fields that `InterpretStatus` adds, and `status.observedGeneration`.
@@ -60,6 +63,7 @@ pub(crate) struct RememberedCell<'a> {
     pub(crate) replicas: i32,
     pub(crate) resource_template_generation: Option<i64>,
     pub(crate) template_replicas: Option<i32>,
+    pub(crate) updated_replicas: Option<i32>,
 }
 
 /// Fields that the fold adds, so only the status on the hub has them. They are stored apart, because a request can
@@ -146,6 +150,7 @@ impl RememberedCell<'_> {
             desired_replicas: self.desired_replicas,
             ready_replicas: self.ready_replicas,
             replicas: self.replicas,
+            updated_replicas: self.updated_replicas,
         }
     }
 }
@@ -189,6 +194,7 @@ impl<'a> Visitor<'a> for StatusVisitor<'a> {
                 "desiredReplicas" => counters.desired_replicas = counter(&mut fields)?,
                 "readyReplicas" => counters.ready_replicas = counter(&mut fields)?,
                 "replicas" => counters.replicas = counter(&mut fields)?,
+                "updatedReplicas" => counters.updated_replicas = optional_counter(&mut fields)?,
                 "assignedMinReplicas" => generations.assigned_min_replicas = share(&mut fields)?,
                 "assignedReplicas" => generations.assigned_replicas = share(&mut fields)?,
                 "generation" => generations.generation = fields.next_value()?,
@@ -201,6 +207,10 @@ impl<'a> Visitor<'a> for StatusVisitor<'a> {
                 "reportingCell" => {
                     let name = fields.next_value::<Option<Text<'_>>>()?;
                     status.set_reporting_cell(name.map(|Text(name)| name));
+                }
+                "selector" => {
+                    let selector = fields.next_value::<Option<Text<'_>>>()?;
+                    status.selector = selector.map(|Text(selector)| selector);
                 }
                 _ if self.text.is_none() => return Err(M::Error::custom("an unknown field")),
                 other => {
@@ -242,8 +252,13 @@ fn share<'de, M: MapAccess<'de>>(fields: &mut M) -> Result<Option<i32>, M::Error
     Ok(share.map(saturated))
 }
 
-/// Reads a counter, and clamps it to `int32`.
+/// Reads a required counter, and clamps it to `int32`. Null counts as 0.
 fn counter<'de, M: MapAccess<'de>>(fields: &mut M) -> Result<i32, M::Error> {
+    Ok(optional_counter(fields)?.unwrap_or_default())
+}
+
+/// Reads a counter, and clamps it to `int32`. Returns `None` if it is null.
+fn optional_counter<'de, M: MapAccess<'de>>(fields: &mut M) -> Result<Option<i32>, M::Error> {
     struct Counter(i32);
     impl<'de> Deserialize<'de> for Counter {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -256,10 +271,6 @@ fn counter<'de, M: MapAccess<'de>>(fields: &mut M) -> Result<i32, M::Error> {
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("an integer")
-        }
-
-        fn visit_unit<E>(self) -> Result<Counter, E> {
-            Ok(Counter(0))
         }
 
         fn visit_i64<E>(self, number: i64) -> Result<Counter, E> {
@@ -279,7 +290,8 @@ fn counter<'de, M: MapAccess<'de>>(fields: &mut M) -> Result<i32, M::Error> {
             }
         }
     }
-    fields.next_value::<Counter>().map(|counter| counter.0)
+    let counter = fields.next_value::<Option<Counter>>()?;
+    Ok(counter.map(|counter| counter.0))
 }
 
 /// Clamps a number to `int32`.

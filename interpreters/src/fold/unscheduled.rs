@@ -60,6 +60,7 @@ pub fn no_matching_cell(
         others: Some(&former.others),
         cells_reporting: Some(cells_reporting),
         reporting_cell: None,
+        selector: former.selector.as_deref(),
     };
     let mut text = Vec::new();
     status.write(&mut text).ok()?;

@@ -116,6 +116,68 @@ fn required_counters_are_always_present() {
     );
 }
 
+/// A cell of a former version reports no `updatedReplicas`. A cell that does not report now counts with its last report.
+#[test]
+fn the_updated_instances_of_the_cells_that_report_them_are_summed() {
+    let with_updated = |cell: &str, updated: i32| {
+        let mut item = report(cell, 7, 2, "True");
+        item["status"]["updatedReplicas"] = json!(updated);
+        item
+    };
+    let (one, other) = (with_updated("dfw1", 1), with_updated("dfw2", 2));
+    let former = report("dfw3", 7, 2, "True");
+    for (items, expected) in [
+        (vec![one.clone()], json!(1)),
+        (vec![one.clone(), other.clone()], json!(3)),
+        (vec![one.clone(), former.clone()], json!(1)),
+        (vec![former.clone()], Value::Null),
+        (vec![former.clone(), silent("dfw4")], Value::Null),
+    ] {
+        let status = aggregate(&hub(7, 2), &items);
+        assert_eq!(status["updatedReplicas"], expected, "{items:?}");
+    }
+    let both = [one.clone(), other];
+    let object = with_status(hub(7, 4), aggregate(&hub(7, 4), &both));
+    assert_eq!(aggregate_at(&object, &both, NOW), None);
+    let with_silent = [one, silent("dfw2")];
+    let remembered = aggregate(&object, &with_silent);
+    assert_eq!(remembered["updatedReplicas"], 3);
+    assert_eq!(remembered["cells"][1]["updatedReplicas"], 2);
+    let object = with_status(hub(7, 4), remembered);
+    assert_eq!(aggregate_at(&object, &with_silent, NOW), None);
+}
+
+#[test]
+fn a_selector_is_passed_only_if_all_cells_have_the_same() {
+    let with_selector = |cell: &str, selector: &str| {
+        let mut item = report(cell, 7, 2, "True");
+        item["status"]["selector"] = json!(selector);
+        item
+    };
+    let one = with_selector("dfw1", "uid=1");
+    for (items, expected) in [
+        (vec![one.clone()], json!("uid=1")),
+        (
+            vec![one.clone(), with_selector("dfw2", "uid=1")],
+            json!("uid=1"),
+        ),
+        (
+            vec![one.clone(), with_selector("dfw2", "uid=2")],
+            Value::Null,
+        ),
+        (vec![one.clone(), report("dfw2", 7, 2, "True")], Value::Null),
+        (vec![one.clone(), silent("dfw2")], Value::Null),
+    ] {
+        let status = aggregate(&hub(7, 2), &items);
+        assert_eq!(status["selector"], expected, "{items:?}");
+        let object = with_status(hub(7, 2), status);
+        assert_eq!(aggregate_at(&object, &items, NOW), None, "{items:?}");
+    }
+    // The status itself is the memory of a single cell.
+    let object = with_status(hub(7, 2), aggregate(&hub(7, 2), &[one]));
+    assert_eq!(aggregate(&object, &[silent("dfw1")])["selector"], "uid=1");
+}
+
 #[test]
 fn an_unchanged_status_gives_no_patch() {
     for items in [

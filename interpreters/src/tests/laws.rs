@@ -33,6 +33,8 @@ const COUNTERS: [&str; 4] = [
     "readyReplicas",
     "replicas",
 ];
+/// The counter that cells of former versions do not report.
+const OPTIONAL_COUNTER: &str = "updatedReplicas";
 /// The fields that `InterpretStatus` adds for the fold.
 const HELPERS: [&str; 4] = [
     "assignedMinReplicas",
@@ -280,6 +282,13 @@ fn counters_are_the_sums_of_the_parts(parts: &Parts, status: &Value) -> Result<(
         let sum = sum.clamp(i32::MIN.into(), i32::MAX.into());
         prop_assert_eq!(status[counter].as_i64(), Some(sum), "{}", counter);
     }
+    let sum = parts
+        .cells
+        .values()
+        .filter_map(|part| part[OPTIONAL_COUNTER].as_i64())
+        .reduce(|one, other| one + other)
+        .map(|sum| sum.clamp(i32::MIN.into(), i32::MAX.into()));
+    prop_assert_eq!(status[OPTIONAL_COUNTER].as_i64(), sum);
     if parts.cells.len() > 1 {
         let mut expected: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for condition in parts.cells.values().flat_map(conditions) {

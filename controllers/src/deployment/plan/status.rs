@@ -45,6 +45,8 @@ pub(super) fn status(
                 && observed.is_some_and(|it| is_current(&it.observed_template_hash, instance))
         })
     };
+    let has_template =
+        |instance: &Instance| is_staying(instance) && !is_drifted(deployment, hash, instance);
     let former = deployment.status.clone().unwrap_or_default();
     // An Instance that cannot be decoded exists, but nothing else is known about it.
     let undecodable = i32::try_from(instances.undecodable.len()).unwrap_or(i32::MAX);
@@ -78,6 +80,8 @@ pub(super) fn status(
         ready_replicas: ready,
         replicas,
         reporting_cell: None,
+        selector: deployment.instance_selector(),
+        updated_replicas: Some(count(&has_template)),
     }
 }
 

@@ -269,6 +269,10 @@ fn the_status_counts_what_exists_what_is_ready_and_what_is_current() {
         (counters, both.observed_generation),
         ([2, 1, 1, 2], Some(5))
     );
+    // Another template does not count, whether the Instance is ready or not.
+    assert_eq!(both.updated_replicas, Some(1));
+    let unready = vec![made(&two, "web-0", true), made(&two, "web-1", false)];
+    assert_eq!(status(&two, unready).updated_replicas, Some(2));
     let reason = |status: &WorkloadDeploymentStatus| {
         condition::find(&status.conditions, AVAILABLE)
             .map(|available| (available.status, available.reason.clone()))
@@ -335,6 +339,23 @@ fn the_status_counts_what_exists_what_is_ready_and_what_is_current() {
     let mut scaled = deployment(1);
     scaled.spec.replicas = Some(4);
     assert_eq!(status(&scaled, vec![]).desired_replicas, 4);
+}
+
+/// Each Instance carries the label that the selector in the status selects.
+#[test]
+fn the_selector_selects_the_instances() {
+    let one = deployment(1);
+    let plan = plan(&Observed {
+        deployment: &one,
+        instances: &[],
+        undecodable: &[],
+        now: now(),
+    });
+    let selector = plan.status.unwrap().selector.unwrap();
+    let (key, value) = selector.split_once('=').unwrap();
+    let labels = linking_labels(&one, 0);
+    assert_eq!(labels.get(key).map(String::as_str), Some(value));
+    assert!(!value.is_empty());
 }
 
 #[test]

@@ -16,8 +16,8 @@ use crate::generation::GenerationMap;
 /// Conditions that are copied from the hub. If the hub no longer has a condition, it is removed from the project.
 const MIRRORED: [&str; 3] = [AVAILABLE, REPLICAS_READY, CELLS_REPORTING];
 
-/// Returns the hub's status for the project. Its generations are translated. `status.cells` and `status.reportingCell`
-/// are removed. Conditions that other controllers of the project own are kept.
+/// Returns the hub's status for the project. Its generations and its selector are translated.
+/// `status.cells` and `status.reportingCell` are removed. Conditions that other controllers of the project own are kept.
 pub(super) fn status(
     deployment: &WorkloadDeployment,
     copy: &WorkloadDeployment,
@@ -44,6 +44,7 @@ pub(super) fn status(
         observed_generation: generations
             .translate(hub.observed_generation, former.observed_generation),
         reporting_cell: None,
+        selector: deployment.instance_selector(),
         ..hub.clone()
     }
 }
@@ -79,6 +80,7 @@ pub(super) fn with_former_counters(
         current_replicas: former.current_replicas,
         desired_replicas: former.desired_replicas,
         ready_replicas: former.ready_replicas,
+        updated_replicas: former.updated_replicas,
         ..status
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::generate::Round;
-use super::{COUNTERS, HELPERS, schema};
+use super::{COUNTERS, HELPERS, OPTIONAL_COUNTER, schema};
 
 /// One cell in one call.
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ fn decodes(item: &Value) -> bool {
     absent_or("applied", Value::is_boolean) && absent_or("appliedMessage", Value::is_string)
 }
 
-/// Returns a status with all counters and without null fields. The counters are clamped to int32. Returns `None` if the
+/// Returns a status with all required counters and without null fields. The counters are clamped to int32. Returns `None` if the
 /// status is empty or violates the schema.
 fn valid_status(status: &Value) -> Option<Value> {
     let mut status = status
@@ -58,8 +58,9 @@ fn valid_status(status: &Value) -> Option<Value> {
         .filter(|fields| !fields.is_empty())?
         .clone();
     status.retain(|_, value| !value.is_null());
-    for counter in COUNTERS {
+    for counter in COUNTERS.into_iter().chain([OPTIONAL_COUNTER]) {
         let number = match status.get(counter) {
+            None if counter == OPTIONAL_COUNTER => continue,
             None => 0.0,
             Some(value) => value.as_f64().filter(|number| number.fract() == 0.0)?,
         };

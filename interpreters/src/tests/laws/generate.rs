@@ -61,6 +61,7 @@ const TEXTS: [&str; 7] = [
     "\u{0}\"\\\u{202e}☃",
     "null",
 ];
+const SELECTORS: [&str; 3] = ["uid=a", "uid=b", ""];
 const REASONS: [&str; 4] = ["Stable", "A", "not a reason", ""];
 
 pub(super) fn histories() -> impl Strategy<Value = ReportHistory> {
@@ -153,16 +154,18 @@ fn status() -> impl Strategy<Value = Value> {
         0.1,
         rare_other(0.2, Just(json!({"name": "dfw", "namespace": "default"}))),
     );
+    let selector = rare_field(select(SELECTORS.to_vec()).prop_map(Value::from));
+    let updated = option::weighted(0.5, number().prop_map(Option::unwrap_or_default));
     (
-        [number(), number(), number(), number()],
+        [number(), number(), number(), number(), updated.boxed()],
         [generation(), generation(), generation(), number(), number()],
         conditions,
-        [own(), own(), own(), location.boxed()],
+        [own(), own(), own(), location.boxed(), selector],
     )
         .prop_map(|(counters, generations, conditions, others)| {
-            let [current, desired, ready, replicas] = counters;
+            let [current, desired, ready, replicas, updated] = counters;
             let [generation, observed, template, assigned, assigned_min] = generations;
-            let [unknown, cells, reporting_cell, location] = others;
+            let [unknown, cells, reporting_cell, location, selector] = others;
             object([
                 ("currentReplicas", current),
                 ("desiredReplicas", desired),
@@ -178,6 +181,8 @@ fn status() -> impl Strategy<Value = Value> {
                 ("cells", cells),
                 ("reportingCell", reporting_cell),
                 ("location", location),
+                ("selector", selector),
+                ("updatedReplicas", updated),
             ])
         })
 }

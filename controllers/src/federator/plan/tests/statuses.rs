@@ -44,6 +44,7 @@ fn the_status_comes_back_with_translated_generations_and_without_the_cells() {
     let copy = Arc::make_mut(hub.copy.as_mut().unwrap());
     copy.status = Some(object(json!({
         "replicas": 2, "currentReplicas": 2, "desiredReplicas": 2, "readyReplicas": 2, "observedGeneration": 7,
+        "updatedReplicas": 1, "selector": "compute.datumapis.com/workload-deployment-uid=of-the-cell",
         "cells": [{"name": "a", "replicas": 2, "currentReplicas": 2, "desiredReplicas": 2, "readyReplicas": 2}],
         "conditions": [condition("Available", true, Some(7)), condition("CellsReporting", false, None)],
     })));
@@ -62,6 +63,12 @@ fn the_status_comes_back_with_translated_generations_and_without_the_cells() {
         .map(|condition| condition.observed_generation)
         .collect();
     assert_eq!(observed, [Some(5), None]);
+
+    assert_eq!(status.updated_replicas, Some(1));
+    // The Instances of the project carry the UID of the project's WorkloadDeployment.
+    let uid = deployment.metadata.uid.as_deref().unwrap();
+    let expected = format!("compute.datumapis.com/workload-deployment-uid={uid}");
+    assert_eq!(status.selector, Some(expected));
 
     // The plan writes the status only once.
     let mut settled = deployment.clone();
