@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::{Instance, Workload, WorkloadDeployment};
+use api::{Instance, Workload, WorkloadDeployment, labels};
 use harness::{Federation, wait};
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Resource, ResourceExt};
@@ -208,6 +208,10 @@ fn forget(value: &mut Value, space: &Space<'_>) {
             *text = text
                 .replace(&space.name, "<namespace>")
                 .replace(&space.hub_name, "<hub namespace>");
+            // `status.selector` contains a UID.
+            if let Some((labels::WORKLOAD_DEPLOYMENT_UID, uid)) = text.split_once('=') {
+                *text = text.replace(uid, "<uid>");
+            }
         }
         _ => {}
     }

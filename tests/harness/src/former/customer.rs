@@ -21,11 +21,13 @@ use super::{FormerNamespace, WITHIN};
 use crate::wait::{self, SteadyBackoff};
 
 /// Fields that the Go manager does not write, or that customers ignore: messages and hashes.
-const IGNORED: [&str; 4] = [
+const IGNORED: [&str; 6] = [
     "message",
     "observedGeneration",
     "observedTemplateHash",
+    "selector",
     "templateHash",
+    "updatedReplicas",
 ];
 
 /// The objects of the project, by kind and name.
