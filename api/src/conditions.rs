@@ -285,6 +285,39 @@ pub const WRITTEN: &[WrittenCondition] = &[
     ),
     written(
         DEPLOYMENT,
+        EVERYWHERE,
+        workload_deployment::AUTOSCALING_READY,
+        True,
+        of_deployment::AUTOSCALER_READY,
+        (
+            "The HorizontalPodAutoscaler of the cell decides the number of Instances. While its status is False, the reason and the message are those of the HorizontalPodAutoscaler.",
+            NOTHING,
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        EVERYWHERE,
+        workload_deployment::AUTOSCALING_READY,
+        Unknown,
+        of_deployment::AWAITING_AUTOSCALER,
+        (
+            "The HorizontalPodAutoscaler does not exist yet, or Kubernetes has not evaluated it yet. The cell makes none while the hub sets `spec.replicas`.",
+            "If it lasts, check the HorizontalPodAutoscaler in the cell, and remove `spec.replicas` from the project's WorkloadDeployment.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        EVERYWHERE,
+        workload_deployment::AUTOSCALING_READY,
+        False,
+        of_deployment::AUTOSCALER_RECONCILE_FAILED,
+        (
+            "The settings cannot be an autoscaler, a HorizontalPodAutoscaler of the same name belongs to another controller, or the cell cannot read its HorizontalPodAutoscalers. The former number of Instances stays.",
+            "Follow the message.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
         PROJECT,
         workload_deployment::AVAILABLE,
         False,

@@ -37,6 +37,12 @@ pub mod workload_deployment {
     pub const REPLICAS_AVAILABLE: &str = "ReplicasAvailable";
     /// `ReplicasReady`: the quota of the project does not cover an Instance.
     pub const QUOTA_EXCEEDED: &str = "QuotaExceeded";
+    /// `AutoscalingReady`: the autoscaler does not exist yet, or has not been evaluated yet.
+    pub const AWAITING_AUTOSCALER: &str = "AwaitingAutoscaler";
+    /// `AutoscalingReady`: the autoscaler decides the number of Instances.
+    pub const AUTOSCALER_READY: &str = "AutoscalerReady";
+    /// `AutoscalingReady`: the cell cannot make the autoscaler.
+    pub const AUTOSCALER_RECONCILE_FAILED: &str = "AutoscalerReconcileFailed";
     /// `Available`: the city code is not a valid label value. Policies select cells by a label with the city code.
     pub const INVALID_CITY_CODE: &str = "InvalidCityCode";
     /// `Available`: the copy on the hub was created again, and no cell has reported since.

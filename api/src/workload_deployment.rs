@@ -19,6 +19,10 @@ pub const REPLICAS_READY: &str = "ReplicasReady";
 /// deployment or has not reported a status. Or the deployment has no cell.
 pub const CELLS_REPORTING: &str = "CellsReporting";
 
+/// Condition that exists only while the deployment has autoscaling settings: an autoscaler decides the number of
+/// instances.
+pub const AUTOSCALING_READY: &str = "AutoscalingReady";
+
 pub use crate::reasons::workload_deployment::{
     CELL_NOT_APPLIED, CELL_NOT_REPORTED, CELL_UNREACHABLE, NO_MATCHING_CELL,
 };

@@ -1,6 +1,7 @@
 //! The API servers and caches of a cell.
 
 use api::{CellName, Instance, ProjectName, WorkloadDeployment};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, Resource, ResourceExt};
 use multicluster::Cache;
@@ -18,6 +19,8 @@ pub(crate) struct CellCaches {
     pub(crate) hub: Client,
     pub(crate) deployments: Cache<WorkloadDeployment>,
     pub(crate) instances: Cache<Instance>,
+    /// The HorizontalPodAutoscalers. A cell need not serve them.
+    pub(crate) autoscalers: Cache<HorizontalPodAutoscaler>,
     /// The Namespaces. The cache stays empty in a cell that does not enforce quota.
     pub(crate) namespaces: Cache<Namespace>,
     /// The Namespaces, indexed by the project in their labels.

@@ -4,12 +4,15 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use api::{CellName, Instance, WorkloadDeployment};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::{Client, Resource};
 use multicluster::cache::{Change, ListLimiter, Reflector};
+use multicluster::queue::Workers;
 use multicluster::{Metrics, Queue, Tasks};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
+use crate::autoscaler::AutoscalerController;
 use crate::cell::CellCaches;
 use crate::deployment::DeploymentController;
 use crate::instance::ReadinessController;
@@ -24,7 +27,7 @@ use crate::runtime::triggers::lookups::CellLookups;
 use crate::runtime::triggers::{CellSource, wake};
 use crate::runtime::wiring::{Controller, Synced, Wiring};
 use crate::runtime::write::Writer;
-use crate::{deployment, instance, instance_writeback, quota};
+use crate::{autoscaler, deployment, instance, instance_writeback, quota};
 
 /// The dependencies of the controllers of a cell.
 pub struct Config {
@@ -48,16 +51,51 @@ pub struct Config {
 #[derive(Clone)]
 struct CellQueues {
     deployment: Queue<ObjectKey>,
+    autoscaler: Queue<ObjectKey>,
     instance: Queue<ObjectKey>,
     writeback: Queue<ObjectKey>,
     quota: Queue<ClaimKey>,
 }
 
+/// The workers of each queue.
+struct CellWorkers {
+    deployment: Workers<ObjectKey>,
+    autoscaler: Workers<ObjectKey>,
+    instance: Workers<ObjectKey>,
+    writeback: Workers<ObjectKey>,
+    quota: Workers<ClaimKey>,
+}
+
 impl CellQueues {
+    fn new(metrics: &Metrics) -> (Self, CellWorkers) {
+        let (deployment, deployment_workers) = Queue::new(DeploymentController::NAME, metrics);
+        let (autoscaler, autoscaler_workers) = Queue::new(AutoscalerController::NAME, metrics);
+        let (instance, instance_workers) = Queue::new(ReadinessController::NAME, metrics);
+        let (writeback, writeback_workers) = Queue::new(InstanceWriteback::NAME, metrics);
+        let (quota, quota_workers) = Queue::new(QuotaController::NAME, metrics);
+        let queues = Self {
+            deployment,
+            autoscaler,
+            instance,
+            writeback,
+            quota,
+        };
+        let workers = CellWorkers {
+            deployment: deployment_workers,
+            autoscaler: autoscaler_workers,
+            instance: instance_workers,
+            writeback: writeback_workers,
+            quota: quota_workers,
+        };
+        (queues, workers)
+    }
+
     /// Passes a change to the triggers of each controller.
     fn wake(&self, source: CellSource, change: Change<'_>, cell: &CellCaches) {
         let on_cell = deployment::triggers::ON_CELL;
         wake(&self.deployment, on_cell, source, change, &());
+        let on_cell = autoscaler::triggers::ON_CELL;
+        wake(&self.autoscaler, on_cell, source, change, &());
         let on_cell = instance::triggers::ON_CELL;
         wake(&self.instance, on_cell, source, change, &());
         let on_cell = instance_writeback::triggers::ON_CELL;
@@ -91,31 +129,24 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         may_write,
         clock,
     } = config;
-    let (deployment_queue, deployment_workers) = Queue::new(DeploymentController::NAME, &metrics);
-    let (instance_queue, instance_workers) = Queue::new(ReadinessController::NAME, &metrics);
-    let (writeback_queue, writeback_workers) = Queue::new(InstanceWriteback::NAME, &metrics);
-    let (quota_queue, quota_workers) = Queue::new(QuotaController::NAME, &metrics);
-
+    let (queues, workers) = CellQueues::new(&metrics);
     let mut deployments = Reflector::<WorkloadDeployment>::new("cell", &metrics);
     let mut instances = Reflector::<Instance>::new("cell", &metrics);
+    let mut autoscalers = Reflector::<HorizontalPodAutoscaler>::new("cell", &metrics);
     let mut namespaces = Reflector::<Namespace>::new("cell", &metrics);
-    let queues = CellQueues {
-        deployment: deployment_queue,
-        instance: instance_queue,
-        writeback: writeback_queue,
-        quota: quota_queue,
-    };
     let cell = Arc::new(CellCaches {
         name,
         client: client.clone(),
         hub,
         deployments: deployments.cache(),
         instances: instances.cache(),
+        autoscalers: autoscalers.cache(),
         namespaces: namespaces.cache(),
         namespaces_of: CellCaches::by_project(&namespaces),
     });
     for_each_change(&mut deployments, CellSource::Deployments, &queues, &cell);
     for_each_change(&mut instances, CellSource::Instances, &queues, &cell);
+    for_each_change(&mut autoscalers, CellSource::Autoscalers, &queues, &cell);
     for_each_change(&mut namespaces, CellSource::Namespaces, &queues, &cell);
 
     let mut wiring = Wiring::new(tasks, clock);
@@ -125,6 +156,12 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         client.clone(),
     );
     wiring.watch("Instances of the cell", instances, client.clone());
+    wiring.watch_if_served(
+        "HorizontalPodAutoscalers of the cell",
+        "no deployment is scaled automatically",
+        autoscalers,
+        client.clone(),
+    );
     let enforces_quota = quota.is_some();
     if enforces_quota {
         wiring.watch("Namespaces of the cell", namespaces, client.clone());
@@ -153,12 +190,17 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
             }
         }),
     };
-    wiring.run(deployment_workers, &ready, deployment_controller);
+    wiring.run(workers.deployment, &ready, deployment_controller);
+    let autoscaler = AutoscalerController {
+        cell: Arc::clone(&cell),
+        writer: Writer::new(AutoscalerController::NAME, &metrics),
+    };
+    wiring.run(workers.autoscaler, &ready, autoscaler);
     let readiness = ReadinessController {
         cell: Arc::clone(&cell),
         writer: Writer::new(ReadinessController::NAME, &metrics),
     };
-    wiring.run(instance_workers, &ready, readiness);
+    wiring.run(workers.instance, &ready, readiness);
     let quota_changed = |source| -> Arc<dyn Fn(Change<'_>) + Send + Sync> {
         let (cell, queues) = (Arc::clone(&cell), queues.clone());
         Arc::new(move |change| queues.wake(source, change, &cell))
@@ -172,12 +214,12 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         on_bucket: quota_changed(CellSource::Buckets),
     };
     let quota = QuotaController::new(Arc::clone(&cell), quota, Some(watches), &metrics);
-    wiring.run(quota_workers, &ready, quota);
+    wiring.run(workers.quota, &ready, quota);
     let writeback = InstanceWriteback {
         cell,
         writer: Writer::new(InstanceWriteback::NAME, &metrics),
         events: Events::new(client, InstanceWriteback::NAME),
     };
-    wiring.run(writeback_workers, &ready, writeback);
+    wiring.run(workers.writeback, &ready, writeback);
     wiring.synced()
 }

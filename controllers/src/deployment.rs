@@ -63,6 +63,7 @@ impl Controller for DeploymentController {
         // next reconciliation. The API server refuses a write that is based on such a view: a create because the name
         // exists, a delete because the UID differs.
         let view = View {
+            autoscaler: self.cell.autoscaler_of(&deployment),
             deployment,
             instances: self.cell.instances.readable(&key.namespace),
             undecodable: self.cell.instances.undecodable(&key.namespace),

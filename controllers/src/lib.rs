@@ -7,6 +7,7 @@
 //! have the caches of the other planes. A controller writes only the fields that it owns, and only if they differ. So a
 //! settled system makes no writes. `multicluster` discovers planes and schedules keys.
 
+mod autoscaler;
 pub mod ca_bundle;
 mod cell;
 pub mod cell_controllers;

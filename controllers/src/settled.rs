@@ -24,7 +24,7 @@ use crate::{cell_controllers, management_controllers};
 
 const WEB: &str = "web-us-dfw";
 /// The controllers of both planes.
-const CONTROLLERS: [&str; 10] = [
+const CONTROLLERS: [&str; 11] = [
     "workload",
     "federator",
     "policy",
@@ -32,6 +32,7 @@ const CONTROLLERS: [&str; 10] = [
     "namespace",
     "customizations",
     "deployment",
+    "autoscaler",
     "instance",
     "instance-writeback",
     "quota",

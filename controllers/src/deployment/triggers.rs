@@ -13,6 +13,11 @@ pub(crate) const ON_CELL: &[Trigger<CellSource, (), ObjectKey>] = &[
         keys: |change, ()| change.versions().map(ObjectKey::of).collect(),
     },
     Trigger {
+        source: CellSource::Autoscalers,
+        reason: "the HorizontalPodAutoscaler has the name of the WorkloadDeployment",
+        keys: |change, ()| change.versions().map(ObjectKey::of).collect(),
+    },
+    Trigger {
         source: CellSource::Instances,
         reason: "the Instance is controlled by the WorkloadDeployment",
         keys: |change, ()| {
@@ -70,6 +75,7 @@ mod tests {
             case("its owner", instances, Some(&of_former), Some(&of_web), &["web", "former"]),
             case("not owned", instances, None, Some(&web), &[]),
             case("of another kind", instances, None, Some(&of_other_kind), &[]),
+            case("autoscaler", CellSource::Autoscalers, None, Some(&web), &["web"]),
             case("after the last", CellSource::AfterLastInstance, None, Some(&of_web), &[]),
         ];
         assert_cases(ON_CELL, &cases, &());

@@ -11,6 +11,7 @@ use kube::core::error_boundary::InvalidObject;
 use serde_json::json;
 
 use super::plan::{Observed, Plan, RolloutStep, plan};
+use crate::autoscaler::AutoscalerView;
 use crate::objects::contains;
 use crate::runtime::ReconcileError;
 use crate::runtime::write::{Collection, Writer};
@@ -21,6 +22,8 @@ pub(super) struct View {
     pub(super) deployment: Arc<WorkloadDeployment>,
     pub(super) instances: Vec<Arc<Instance>>,
     pub(super) undecodable: Vec<Arc<InvalidObject>>,
+    /// What is known about its autoscaler.
+    pub(super) autoscaler: AutoscalerView,
     pub(super) now: Timestamp,
 }
 
@@ -30,6 +33,7 @@ impl View {
             deployment: &self.deployment,
             instances: &self.instances,
             undecodable: &self.undecodable,
+            autoscaler: &self.autoscaler,
             now: self.now,
         }
     }

@@ -79,6 +79,8 @@ pub(crate) enum CellSource {
     Deployments,
     /// Instances of the cell.
     Instances,
+    /// HorizontalPodAutoscalers of the cell.
+    Autoscalers,
     /// Namespaces of the cell.
     Namespaces,
     /// ResourceClaims of this cell in a project.

@@ -21,7 +21,7 @@ use crate::objects::{StringMap, describe};
 use crate::runtime::absence;
 use crate::runtime::error::ReconcileError;
 pub(crate) use collection::{Collection, Object};
-use json_patch::json_patch;
+use json_patch::{at_version, json_patch};
 use refusals::ShownRefusals;
 use unkept::UnkeptWrites;
 pub(crate) use unkept::{Stored, stays};
@@ -270,6 +270,30 @@ impl Writer {
             {"op": "remove", "path": format!("{list}/{position}")},
         ]))?;
         let patched = to.api.patch(&name, &self.patch_params(), &patch).await;
+        self.wrote(context, to, "patch", &name, patched)
+    }
+
+    /// Sets one field to this value, or removes it, and returns the object as the API server stored it. `field` is a
+    /// JSON pointer.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::Api`], also if the object has changed since it was read.
+    pub(crate) async fn set_field<K: Object>(
+        &self,
+        context: &ReconcileContext,
+        to: &Collection<'_, K>,
+        object: &K,
+        field: &str,
+        value: Option<Value>,
+    ) -> Result<K> {
+        let name = object.name_any();
+        let change = match value {
+            Some(value) => json!({"op": "add", "path": field, "value": value}),
+            None => json!({"op": "remove", "path": field}),
+        };
+        let body = json_patch(json!([at_version(object), change]))?;
+        let patched = to.api.patch(&name, &self.patch_params(), &body).await;
         self.wrote(context, to, "patch", &name, patched)
     }
 

@@ -54,7 +54,7 @@ impl Kind {
 }
 
 /// All kinds. An API server serves all of them, unless a test stops serving one.
-pub(crate) static KINDS: [Kind; 24] = [
+pub(crate) static KINDS: [Kind; 25] = [
     Kind::new(CORE, "namespaces", "Namespace", CLUSTER_SCOPED),
     Kind::new(CORE, "configmaps", "ConfigMap", NAMESPACED),
     Kind::new(CORE, "secrets", "Secret", NAMESPACED),
@@ -78,6 +78,13 @@ pub(crate) static KINDS: [Kind; 24] = [
         ("quota.miloapis.com", "v1alpha1"),
         "allowancebuckets",
         "AllowanceBucket",
+        NAMESPACED,
+    )
+    .with_status(),
+    Kind::new(
+        ("autoscaling", "v2"),
+        "horizontalpodautoscalers",
+        "HorizontalPodAutoscaler",
         NAMESPACED,
     )
     .with_status(),

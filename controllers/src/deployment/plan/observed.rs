@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use api::condition;
+use api::condition::{self, Condition};
 use api::instance::READY;
 use api::{Instance, InstanceSpec, WorkloadDeployment, labels};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::core::error_boundary::InvalidObject;
 
+use crate::autoscaler::{AutoscalerView, autoscaling_ready};
 use crate::names;
 use crate::objects::{StringMap, controller_uid, controller_uid_of, covers, describe_undecodable};
 
@@ -25,6 +26,8 @@ pub(in crate::deployment) struct Observed<'a> {
     pub(in crate::deployment) instances: &'a [Arc<Instance>],
     /// The other Instances in the namespace.
     pub(in crate::deployment) undecodable: &'a [Arc<InvalidObject>],
+    /// What is known about the autoscaler of the WorkloadDeployment.
+    pub(in crate::deployment) autoscaler: &'a AutoscalerView,
     pub(in crate::deployment) now: Timestamp,
 }
 
@@ -40,6 +43,8 @@ pub(super) struct Instances {
     pub(super) undecodable_names: Vec<String>,
     /// The hash of the template. It is computed once, because the template may be large.
     pub(super) template_hash: String,
+    /// The condition of the autoscaler, if the WorkloadDeployment has autoscaling settings.
+    pub(super) autoscaling: Option<Condition>,
 }
 
 impl Instances {
@@ -62,6 +67,7 @@ impl Instances {
                 .filter_map(|invalid| invalid.metadata.name.clone())
                 .collect(),
             template_hash: template_hash(observed.deployment),
+            autoscaling: autoscaling_ready(observed.deployment, observed.autoscaler, observed.now),
         }
     }
 }

@@ -7,7 +7,7 @@ use api::condition::{self, Condition, ConditionStatus};
 use api::instance::PROGRAMMED;
 use api::reasons::workload_deployment as reason;
 use api::workload::ORDERED_READY;
-use api::workload_deployment::{AVAILABLE, REPLICAS_READY};
+use api::workload_deployment::{AUTOSCALING_READY, AVAILABLE, REPLICAS_READY};
 use api::{Instance, WorkloadDeployment, WorkloadDeploymentStatus};
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -64,7 +64,11 @@ pub(super) fn status(
         .filter_map(|instance| Some((instance.name_any(), denied_quota(instance)?)))
         .collect();
     let available = available(deployment, ready, &denied, problem.as_deref(), now);
-    for condition in [available, replicas_ready(&denied, now)] {
+    if instances.autoscaling.is_none() {
+        condition::remove(&mut conditions, AUTOSCALING_READY);
+    }
+    let written = [available, replicas_ready(&denied, now)].into_iter();
+    for condition in written.chain(instances.autoscaling.clone()) {
         condition::set(
             &mut conditions,
             condition.observed(deployment.metadata.generation),

@@ -9,6 +9,7 @@ use api::{InstanceSpec, InstanceStatus};
 use kube::Resource;
 
 use super::*;
+use crate::autoscaler::AutoscalerView;
 use crate::fixtures::{self, condition, now, shared, terminating};
 use crate::objects::controller_reference;
 
@@ -50,6 +51,7 @@ fn steps_for(deployment: &WorkloadDeployment, instances: Vec<Instance>) -> Vec<S
         deployment,
         instances: &shared(instances),
         undecodable: &[],
+        autoscaler: &AutoscalerView::default(),
         now: now(),
     })
     .steps;
@@ -122,6 +124,7 @@ fn what_is_settled_has_no_steps() {
             deployment,
             instances: &instances,
             undecodable: &[],
+            autoscaler: &AutoscalerView::default(),
             now: now(),
         })
     };
@@ -184,6 +187,7 @@ fn a_foreign_hash_is_replaced_without_replacing_the_machine() {
             deployment,
             instances: &shared([instance.clone()]),
             undecodable: &[],
+            autoscaler: &AutoscalerView::default(),
             now: now(),
         })
     };
@@ -211,6 +215,7 @@ fn a_report_with_a_foreign_hash_counts_until_the_template_changes() {
             deployment,
             instances: &shared([instance]),
             undecodable: &[],
+            autoscaler: &AutoscalerView::default(),
             now: now(),
         });
         plan.status.unwrap().current_replicas
@@ -234,6 +239,7 @@ fn an_unsupported_management_policy_is_reported_and_does_nothing() {
         deployment: &parallel,
         instances: &[],
         undecodable: &[],
+        autoscaler: &AutoscalerView::default(),
         now: now(),
     });
     assert!(plan.steps.is_empty());
@@ -253,6 +259,7 @@ fn the_status_counts_what_exists_what_is_ready_and_what_is_current() {
             deployment,
             instances: &shared(instances),
             undecodable: &[],
+            autoscaler: &AutoscalerView::default(),
             now: now(),
         })
         .status
@@ -349,6 +356,7 @@ fn the_selector_selects_the_instances() {
         deployment: &one,
         instances: &[],
         undecodable: &[],
+        autoscaler: &AutoscalerView::default(),
         now: now(),
     });
     let selector = plan.status.unwrap().selector.unwrap();
@@ -366,6 +374,7 @@ fn deletion_waits_for_the_instances() {
             deployment: &going,
             instances: &shared(instances),
             undecodable: &[],
+            autoscaler: &AutoscalerView::default(),
             now: now(),
         })
     };
@@ -391,6 +400,7 @@ fn a_refusal_is_shown() {
         deployment: &deployment(1),
         instances: &[],
         undecodable: &[],
+        autoscaler: &AutoscalerView::default(),
         now: now(),
     };
     let status = status_after_refusal(&observed, "create Instance web-0: denied");
@@ -426,6 +436,7 @@ fn too_many_replicas_are_reported_and_nothing_happens() {
             deployment: &many,
             instances: &instances,
             undecodable: &[],
+            autoscaler: &AutoscalerView::default(),
             now: now(),
         });
         assert_eq!(plan.steps, []);

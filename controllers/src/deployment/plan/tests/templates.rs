@@ -45,6 +45,7 @@ fn rollout(deployment: &WorkloadDeployment, instance: &Instance) -> (Vec<String>
         deployment,
         instances: &instances,
         undecodable: &[],
+        autoscaler: &AutoscalerView::default(),
         now: now(),
     });
     let steps = steps_for(deployment, vec![instance.clone()]);
@@ -173,6 +174,7 @@ fn a_report_with_the_hash_from_before_a_default_counts_until_the_template_change
             deployment,
             instances: &shared([instance.clone()]),
             undecodable: &[],
+            autoscaler: &AutoscalerView::default(),
             now: now(),
         });
         plan.status.unwrap().current_replicas
@@ -224,6 +226,7 @@ fn an_instance_without_a_field_of_its_template_is_reported() {
             deployment: &deployment,
             instances: &shared([instance]),
             undecodable: &[],
+            autoscaler: &AutoscalerView::default(),
             now: now(),
         });
         assert!(plan.steps.is_empty() && plan.refresh.is_empty());

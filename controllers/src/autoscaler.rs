@@ -1,0 +1,151 @@
+//! Keeps a HorizontalPodAutoscaler for each WorkloadDeployment of a cell that has autoscaling settings
+//! (docs/concepts/flow.md#autoscaling).
+
+mod plan;
+#[cfg(test)]
+mod reconcile_tests;
+mod report;
+mod settings;
+pub(crate) mod triggers;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::WorkloadDeployment;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use multicluster::Outcome;
+use multicluster::cache::SyncState;
+use serde_json::json;
+
+use crate::cell::CellCaches;
+use crate::objects::contains;
+use crate::runtime::keys::ObjectKey;
+use crate::runtime::wiring::Controller;
+use crate::runtime::write::{Collection, Writer};
+use crate::runtime::{ReconcileContext, ReconcileError};
+use plan::{AutoscalerStep, Observed, plan, was_assigned};
+pub(crate) use report::{AutoscalerView, autoscaling_ready};
+
+/// How long to wait before a WorkloadDeployment is tried again while the HorizontalPodAutoscalers of the cell are not
+/// known.
+const NOT_KNOWN: Duration = Duration::from_mins(1);
+/// The field that an autoscaler writes.
+const REPLICAS: &str = "/spec/replicas";
+
+pub(crate) struct AutoscalerController {
+    pub(crate) cell: Arc<CellCaches>,
+    pub(crate) writer: Writer,
+}
+
+impl Controller for AutoscalerController {
+    const NAME: &'static str = "autoscaler";
+    type Key = ObjectKey;
+
+    async fn reconcile(
+        &self,
+        context: &ReconcileContext,
+        key: ObjectKey,
+    ) -> Result<Outcome, ReconcileError> {
+        let cell = &self.cell;
+        let Some(mut deployment) = cell.deployments.get(&key.namespace, &key.name)? else {
+            return Ok(Outcome::Gone);
+        };
+        if !cell.autoscalers.sync_state().borrow().is_current() {
+            // Without autoscaling settings, nothing waits for the list.
+            return Ok(match settings::is_on(&deployment) {
+                true => Outcome::Again(NOT_KNOWN),
+                false => Outcome::Settled,
+            });
+        }
+        let autoscaler = cell.autoscalers.get(&key.namespace, &key.name)?;
+        let deployments = Collection::new(&cell.client, &key.namespace, Some(&cell.deployments));
+        let look = |deployment: &WorkloadDeployment, is_assigned| {
+            plan(&Observed {
+                deployment,
+                autoscaler: autoscaler.as_deref(),
+                is_assigned,
+            })
+        };
+        let mut step = look(&deployment, None);
+        if step == Some(AutoscalerStep::AskWhoSetReplicas) {
+            deployment = Arc::new(deployments.current(&deployment).await?);
+            step = look(&deployment, Some(was_assigned(&deployment)));
+        }
+        if let Some(step) = step {
+            let autoscaler = autoscaler.as_deref();
+            self.take(context, &deployments, &deployment, autoscaler, step)
+                .await?;
+        }
+        Ok(Outcome::Settled)
+    }
+}
+
+impl AutoscalerController {
+    async fn take(
+        &self,
+        context: &ReconcileContext,
+        deployments: &Collection<'_, WorkloadDeployment>,
+        deployment: &WorkloadDeployment,
+        autoscaler: Option<&HorizontalPodAutoscaler>,
+        step: AutoscalerStep,
+    ) -> Result<(), ReconcileError> {
+        let cell = &self.cell;
+        let namespace = deployment.metadata.namespace.as_deref().unwrap_or_default();
+        let autoscalers = Collection::new(&cell.client, namespace, Some(&cell.autoscalers));
+        let writer = &self.writer;
+        match step {
+            AutoscalerStep::AskWhoSetReplicas => Ok(()),
+            AutoscalerStep::Ensure(spec) => {
+                let body = plan::body(deployment, &spec);
+                let as_wanted =
+                    |stored: &HorizontalPodAutoscaler| contains(&json!(stored.spec), &json!(spec));
+                writer
+                    .ensure(context, &autoscalers, autoscaler, &body, &[], as_wanted)
+                    .await
+                    .map(drop)
+            }
+            AutoscalerStep::SetReplicas(replicas) => writer
+                .set_field(
+                    context,
+                    deployments,
+                    deployment,
+                    REPLICAS,
+                    Some(json!(replicas)),
+                )
+                .await
+                .map(drop),
+            AutoscalerStep::ClearReplicas => writer
+                .set_field(context, deployments, deployment, REPLICAS, None)
+                .await
+                .map(drop),
+            AutoscalerStep::Delete => match autoscaler {
+                Some(autoscaler) => writer.delete(context, &autoscalers, autoscaler).await,
+                None => Ok(()),
+            },
+        }
+    }
+}
+
+impl CellCaches {
+    /// Returns what is known about the autoscaler of this WorkloadDeployment.
+    pub(crate) fn autoscaler_of(&self, deployment: &WorkloadDeployment) -> AutoscalerView {
+        let namespace = deployment.metadata.namespace.as_deref().unwrap_or_default();
+        let name = deployment.metadata.name.as_deref().unwrap_or_default();
+        let problem = match &*self.autoscalers.sync_state().borrow() {
+            SyncState::Listing | SyncState::Current => None,
+            SyncState::Failing { problem }
+            | SyncState::Forbidden { problem }
+            | SyncState::NotServed { problem } => Some(problem.clone()),
+        };
+        match self.autoscalers.get(namespace, name) {
+            Ok(autoscaler) => AutoscalerView {
+                autoscaler,
+                problem,
+            },
+            Err(undecodable) => AutoscalerView {
+                autoscaler: None,
+                problem: Some(undecodable.to_string()),
+            },
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Decides how the HorizontalPodAutoscaler of a WorkloadDeployment and `spec.replicas` must look.
+//!
+//! `spec.replicas` belongs to one writer: to Karmada if the hub's object sets it, else to the autoscaler. The existence
+//! of our HorizontalPodAutoscaler records that it belongs to the autoscaler. So it is created before `spec.replicas` is
+//! initialised, and deleted after `spec.replicas` is removed. An autoscaler does nothing while `spec.replicas` is
+//! absent.
+
+use api::WorkloadDeployment;
+use api::karmada::FIELD_MANAGER_PREFIX;
+use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use kube::{Resource, ResourceExt};
+use serde_json::{Value, json};
+
+use super::settings::{Settings, settings};
+use crate::objects::{contains, controller_reference, controller_uid, is_terminating};
+
+/// The observations of the controller.
+pub(super) struct Observed<'a> {
+    pub(super) deployment: &'a WorkloadDeployment,
+    /// The HorizontalPodAutoscaler with the name of the WorkloadDeployment. It may belong to another controller.
+    pub(super) autoscaler: Option<&'a HorizontalPodAutoscaler>,
+    /// Whether Karmada assigned `spec.replicas`. `None` if the API server has not been asked.
+    pub(super) is_assigned: Option<bool>,
+}
+
+/// One step towards the wanted state. Its event triggers the next reconciliation.
+#[derive(Debug, PartialEq)]
+pub(super) enum AutoscalerStep {
+    /// Read the WorkloadDeployment from the API server, because caches do not keep the writers of fields.
+    AskWhoSetReplicas,
+    /// Create the HorizontalPodAutoscaler, or give it this spec.
+    Ensure(Box<HorizontalPodAutoscalerSpec>),
+    /// Initialise `spec.replicas`.
+    SetReplicas(i32),
+    /// Remove the number that the autoscaler has written, so that the minimum counts again.
+    ClearReplicas,
+    /// Delete our HorizontalPodAutoscaler.
+    Delete,
+}
+
+/// Returns the next step, if there is one.
+pub(super) fn plan(observed: &Observed<'_>) -> Option<AutoscalerStep> {
+    let Observed {
+        deployment,
+        autoscaler,
+        is_assigned,
+    } = *observed;
+    // Garbage collection deletes the HorizontalPodAutoscaler with its owner.
+    if is_terminating(deployment) || autoscaler.is_some_and(|it| !is_own(deployment, it)) {
+        return None;
+    }
+    let own = autoscaler.filter(|autoscaler| !is_terminating(*autoscaler));
+    if autoscaler.is_some() && own.is_none() {
+        return None;
+    }
+    let wanted = match settings(deployment) {
+        Settings::Off => None,
+        Settings::On(spec) => Some(spec),
+        // The former autoscaler goes on until the settings are corrected.
+        Settings::Invalid(_) => return None,
+    };
+    let replicas = deployment.spec.replicas;
+    let may_be_assigned = match (own, replicas) {
+        (_, None) => false,
+        (None, Some(_)) => wanted.is_some(),
+        (Some(own), Some(replicas)) => wanted.is_none() || desired(own) != Some(replicas),
+    };
+    let is_assigned = match (may_be_assigned, is_assigned) {
+        (true, None) => return Some(AutoscalerStep::AskWhoSetReplicas),
+        (may_be_assigned, is_assigned) => may_be_assigned && is_assigned == Some(true),
+    };
+    match (wanted.filter(|_| !is_assigned), own) {
+        (Some(spec), None) => Some(AutoscalerStep::Ensure(spec)),
+        (Some(spec), Some(own)) if !contains(&json!(own.spec), &json!(spec)) => {
+            Some(AutoscalerStep::Ensure(spec))
+        }
+        (Some(spec), Some(_)) if replicas.is_none() => {
+            spec.min_replicas.map(AutoscalerStep::SetReplicas)
+        }
+        (Some(_), Some(_)) | (None, None) => None,
+        (None, Some(_)) if replicas.is_some() && !is_assigned => {
+            Some(AutoscalerStep::ClearReplicas)
+        }
+        (None, Some(_)) => Some(AutoscalerStep::Delete),
+    }
+}
+
+/// Returns whether the HorizontalPodAutoscaler belongs to this WorkloadDeployment.
+pub(super) fn is_own(
+    deployment: &WorkloadDeployment,
+    autoscaler: &HorizontalPodAutoscaler,
+) -> bool {
+    controller_uid(autoscaler).is_some()
+        && controller_uid(autoscaler) == deployment.metadata.uid.as_deref()
+}
+
+/// Returns the number that the autoscaler wants.
+fn desired(autoscaler: &HorizontalPodAutoscaler) -> Option<i32> {
+    let status = autoscaler.status.as_ref()?;
+    Some(status.desired_replicas)
+}
+
+/// Returns whether Karmada wrote `spec.replicas` last. `current` must be an object from the API server. Karmada sends
+/// the number of an autoscaler back unchanged, and a field that an update does not change keeps its writer.
+pub(super) fn was_assigned(current: &WorkloadDeployment) -> bool {
+    let owns_replicas = |entry: &ManagedFieldsEntry| {
+        let fields = entry.fields_v1.as_ref();
+        fields.is_some_and(|fields| fields.0.pointer("/f:spec/f:replicas").is_some())
+    };
+    current.managed_fields().iter().any(|entry| {
+        let manager = entry.manager.as_deref().unwrap_or_default();
+        manager.starts_with(FIELD_MANAGER_PREFIX)
+            && entry.subresource.is_none()
+            && owns_replicas(entry)
+    })
+}
+
+/// Returns the HorizontalPodAutoscaler of a WorkloadDeployment.
+pub(super) fn body(deployment: &WorkloadDeployment, spec: &HorizontalPodAutoscalerSpec) -> Value {
+    json!({
+        "apiVersion": HorizontalPodAutoscaler::api_version(&()),
+        "kind": HorizontalPodAutoscaler::kind(&()),
+        "metadata": {
+            "name": deployment.name_any(),
+            "namespace": deployment.namespace(),
+            "ownerReferences": [controller_reference(deployment)],
+        },
+        "spec": spec,
+    })
+}
+
+#[cfg(test)]
+mod tests;

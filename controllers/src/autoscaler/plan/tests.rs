@@ -1,0 +1,263 @@
+use api::quantity::Quantity;
+use api::workload::{MetricSpec, MetricTarget, ResourceMetricSource};
+use k8s_openapi::api::autoscaling::v2::{
+    HorizontalPodAutoscalerBehavior, HorizontalPodAutoscalerStatus,
+};
+
+use super::super::settings::is_on;
+use super::*;
+use crate::fixtures::{self, terminating};
+
+fn cpu(target: MetricTarget) -> MetricSpec {
+    let resource = ResourceMetricSource {
+        name: "cpu".to_owned(),
+        target,
+        ..ResourceMetricSource::default()
+    };
+    MetricSpec {
+        resource: Some(resource),
+        ..MetricSpec::default()
+    }
+}
+
+fn utilization(percent: i32) -> MetricTarget {
+    MetricTarget {
+        average_utilization: Some(percent),
+        ..MetricTarget::default()
+    }
+}
+
+/// Returns a deployment that is scaled between these numbers.
+fn scaled(min: i32, max: i32) -> WorkloadDeployment {
+    let mut deployment = fixtures::deployment("ns-1", "web", "DFW", min);
+    let settings = &mut deployment.spec.scale_settings;
+    settings.max_replicas = Some(max);
+    settings.metrics = vec![cpu(utilization(80))];
+    deployment
+}
+
+fn with_replicas(deployment: &WorkloadDeployment, replicas: i32) -> WorkloadDeployment {
+    let mut deployment = deployment.clone();
+    deployment.spec.replicas = Some(replicas);
+    deployment
+}
+
+/// Returns a deployment without autoscaling settings.
+fn unscaled(deployment: &WorkloadDeployment) -> WorkloadDeployment {
+    let mut deployment = deployment.clone();
+    deployment.spec.scale_settings.metrics.clear();
+    deployment
+}
+
+fn spec(deployment: &WorkloadDeployment) -> HorizontalPodAutoscalerSpec {
+    match settings(deployment) {
+        Settings::On(spec) => *spec,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Returns the autoscaler of the deployment, which wants this number.
+fn autoscaler(deployment: &WorkloadDeployment, desired: i32) -> HorizontalPodAutoscaler {
+    let mut autoscaler: HorizontalPodAutoscaler =
+        serde_json::from_value(body(deployment, &spec(deployment))).unwrap();
+    autoscaler.status = Some(HorizontalPodAutoscalerStatus {
+        desired_replicas: desired,
+        ..HorizontalPodAutoscalerStatus::default()
+    });
+    autoscaler
+}
+
+fn step(
+    deployment: &WorkloadDeployment,
+    autoscaler: Option<&HorizontalPodAutoscaler>,
+    is_assigned: Option<bool>,
+) -> Option<AutoscalerStep> {
+    plan(&Observed {
+        deployment,
+        autoscaler,
+        is_assigned,
+    })
+}
+
+#[test]
+fn the_autoscaler_comes_before_the_number_and_the_number_goes_before_the_autoscaler() {
+    let new = scaled(2, 5);
+    let ensure = Some(AutoscalerStep::Ensure(Box::new(spec(&new))));
+    assert_eq!(step(&new, None, None), ensure);
+    let made = autoscaler(&new, 0);
+    let set = Some(AutoscalerStep::SetReplicas(2));
+    assert_eq!(step(&new, Some(&made), None), set);
+    let running = with_replicas(&new, 4);
+    assert_eq!(step(&running, Some(&autoscaler(&new, 4)), None), None);
+
+    // The settings are removed.
+    let (off, made) = (unscaled(&running), autoscaler(&new, 4));
+    let ask = Some(AutoscalerStep::AskWhoSetReplicas);
+    assert_eq!(step(&off, Some(&made), None), ask);
+    let clear = Some(AutoscalerStep::ClearReplicas);
+    assert_eq!(step(&off, Some(&made), Some(false)), clear);
+    let delete = Some(AutoscalerStep::Delete);
+    assert_eq!(step(&unscaled(&new), Some(&made), None), delete);
+    assert_eq!(step(&unscaled(&new), None, None), None);
+}
+
+/// A number that Karmada assigned is never changed, and has no autoscaler beside it.
+#[test]
+fn an_assigned_number_has_no_autoscaler() {
+    let ask = Some(AutoscalerStep::AskWhoSetReplicas);
+    let delete = Some(AutoscalerStep::Delete);
+    let assigned = with_replicas(&scaled(2, 5), 3);
+    let made = autoscaler(&assigned, 4);
+    assert_eq!(step(&assigned, None, None), ask);
+    assert_eq!(step(&assigned, None, Some(true)), None);
+    assert_eq!(step(&assigned, Some(&made), None), ask);
+    assert_eq!(step(&assigned, Some(&made), Some(true)), delete);
+    assert_eq!(step(&unscaled(&assigned), Some(&made), Some(true)), delete);
+    assert_eq!(step(&unscaled(&assigned), None, None), None);
+
+    // Another program has set the number: a user through `scale`, or an autoscaler that was deleted.
+    let ensure = Some(AutoscalerStep::Ensure(Box::new(spec(&assigned))));
+    assert_eq!(step(&assigned, None, Some(false)), ensure);
+    assert_eq!(step(&assigned, Some(&made), Some(false)), None);
+}
+
+#[test]
+fn a_foreign_autoscaler_is_not_touched() {
+    let mut other = scaled(1, 2);
+    other.metadata.uid = Some("other".to_owned());
+    let by_other = autoscaler(&other, 1);
+    let mut by_nobody = by_other.clone();
+    by_nobody.metadata.owner_references = None;
+    for foreign in [&by_other, &by_nobody] {
+        for deployment in [
+            scaled(2, 5),
+            with_replicas(&scaled(2, 5), 3),
+            unscaled(&scaled(2, 5)),
+        ] {
+            assert_eq!(step(&deployment, Some(foreign), None), None);
+        }
+    }
+}
+
+#[test]
+fn a_changed_setting_changes_the_autoscaler() {
+    let former = with_replicas(&scaled(2, 5), 4);
+    let made = autoscaler(&former, 4);
+    let changed = with_replicas(&scaled(3, 9), 4);
+    let expected = Some(AutoscalerStep::Ensure(Box::new(spec(&changed))));
+    assert_eq!(step(&changed, Some(&made), None), expected);
+    // What the API server or an operator adds stays.
+    let mut extended = made.clone();
+    extended.spec.behavior = Some(HorizontalPodAutoscalerBehavior::default());
+    assert_eq!(step(&former, Some(&extended), None), None);
+    // Nothing happens at the end of either object.
+    assert_eq!(step(&terminating(changed.clone()), Some(&made), None), None);
+    assert_eq!(step(&changed, Some(&terminating(made)), None), None);
+}
+
+#[test]
+fn the_bounds_are_those_that_kubernetes_allows() {
+    for (min, max, expected) in [
+        (2, 5, (2, 5)),
+        (0, 5, (1, 5)),
+        (4, 2, (4, 4)),
+        (2, 5000, (2, 1000)),
+    ] {
+        let spec = spec(&scaled(min, max));
+        let bounds = (spec.min_replicas.unwrap(), spec.max_replicas);
+        assert_eq!(bounds, expected, "{min} {max}");
+    }
+}
+
+#[test]
+fn a_metric_that_no_autoscaler_has_is_named_and_changes_nothing() {
+    let with = |metric: MetricSpec| {
+        let mut deployment = scaled(2, 5);
+        deployment.spec.scale_settings.metrics.push(metric);
+        deployment
+    };
+    let value = |value: &str| Some(Quantity::from(value));
+    let none = MetricTarget::default();
+    let both = MetricTarget {
+        average_value: value("1"),
+        ..utilization(80)
+    };
+    let total = MetricTarget {
+        value: value("1"),
+        ..none.clone()
+    };
+    let wrong = MetricTarget {
+        average_value: value("much"),
+        ..none.clone()
+    };
+    for (metric, path) in [
+        (MetricSpec::default(), "metrics[1].resource:"),
+        (cpu(none.clone()), "metrics[1].resource.target:"),
+        (cpu(both), "metrics[1].resource.target:"),
+        (cpu(total), "metrics[1].resource.target.value:"),
+        (cpu(wrong), "metrics[1].resource.target.averageValue:"),
+    ] {
+        let deployment = with(metric);
+        let Settings::Invalid(problem) = settings(&deployment) else {
+            panic!("{path}");
+        };
+        assert!(problem.contains(path), "{problem}");
+        assert!(is_on(&deployment));
+        let made = autoscaler(&scaled(2, 5), 2);
+        assert_eq!(step(&deployment, Some(&made), None), None);
+    }
+    // A quantity is written as the API server stores it.
+    let mut deployment = scaled(2, 5);
+    let average = MetricTarget {
+        average_value: value("1500m"),
+        ..none
+    };
+    deployment.spec.scale_settings.metrics = vec![cpu(average)];
+    let stored = |text: &str| {
+        let mut deployment = deployment.clone();
+        let metrics = &mut deployment.spec.scale_settings.metrics;
+        let target = &mut metrics[0].resource.as_mut().unwrap().target;
+        target.average_value = value(text);
+        let metric = spec(&deployment).metrics.unwrap().remove(0);
+        metric.resource.unwrap().target.average_value.unwrap().0
+    };
+    assert_eq!(stored("1500m"), "1500m");
+    assert_eq!(stored("1000m"), "1");
+}
+
+/// Karmada sends the number of an autoscaler back unchanged, so it does not become its writer.
+#[test]
+fn the_writer_of_the_number_is_in_the_managed_fields() {
+    let entry = |manager: &str, subresource: Option<&str>, field: &str| {
+        json!({
+            "manager": manager, "operation": "Update", "subresource": subresource,
+            "fieldsV1": {"f:spec": {field: {}}},
+        })
+    };
+    let replicas = "f:replicas";
+    for (entries, expected) in [
+        (
+            vec![entry("karmada-controller-manager", None, replicas)],
+            true,
+        ),
+        (vec![entry("karmada-agent", None, replicas)], true),
+        (
+            vec![
+                entry("karmada-controller-manager", None, "f:template"),
+                entry("kube-controller-manager", Some("scale"), replicas),
+            ],
+            false,
+        ),
+        (vec![entry("kubectl", Some("scale"), replicas)], false),
+        (
+            vec![entry("compute-federation-autoscaler", None, replicas)],
+            false,
+        ),
+        (vec![], false),
+    ] {
+        let mut deployment = json!(scaled(1, 2));
+        deployment["metadata"]["managedFields"] = json!(entries);
+        let deployment = serde_json::from_value(deployment).unwrap();
+        assert_eq!(was_assigned(&deployment), expected, "{entries:?}");
+    }
+}
