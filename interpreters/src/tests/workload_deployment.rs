@@ -134,6 +134,43 @@ fn replicas_of_the_cell_are_retained_unless_the_desired_object_sets_them() {
     assert_eq!(retain(json!({}), json!({})), json!([]));
 }
 
+/// The cell's object keeps the number of an autoscaler. It loses the share that the hub does not assign any more.
+#[test]
+fn a_former_share_of_karmada_is_not_retained() {
+    let kept = json!([{"op": "add", "path": "/spec/replicas", "value": 7}]);
+    let entry = |manager: &str, subresource: &str, field: &str| {
+        json!({
+            "manager": manager, "operation": "Update", "subresource": subresource,
+            "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {".": {}, field: {}}},
+        })
+    };
+    let by_karmada = entry("karmada-controller-manager", "", "f:replicas");
+    let template = entry("karmada-controller-manager", "", "f:template");
+    for (managed_fields, expected) in [
+        (json!([template, by_karmada]), json!([])),
+        (json!([entry("karmada-agent", "", "f:replicas")]), json!([])),
+        (
+            json!([
+                template,
+                entry("kube-controller-manager", "scale", "f:replicas")
+            ]),
+            kept.clone(),
+        ),
+        (json!([entry("someone", "", "f:replicas")]), kept.clone()),
+        (json!([{"manager": 7}, by_karmada]), json!([])),
+        (json!([7]), kept.clone()),
+        (json!({}), kept.clone()),
+        (json!(null), kept),
+    ] {
+        let observed = json!({
+            "metadata": {"managedFields": managed_fields}, "spec": {"replicas": 7},
+        });
+        let more = json!({"observedObject": observed});
+        let patch = patch(&call("Retain", &json!({"spec": {}}), &more));
+        assert_eq!(patch, expected, "{managed_fields}");
+    }
+}
+
 #[test]
 fn dependencies_come_from_the_template_and_the_annotation() {
     let object = json!({

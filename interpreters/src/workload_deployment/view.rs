@@ -31,6 +31,8 @@ pub(crate) struct DeploymentMetadata<'a> {
     #[serde(borrow)]
     pub(super) deletion_timestamp: Option<&'a RawValue>,
     pub(super) generation: Option<i64>,
+    #[serde(borrow)]
+    pub(super) managed_fields: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) namespace: Cow<'a, str>,
 }
