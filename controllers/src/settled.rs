@@ -262,6 +262,22 @@ async fn hours_without_a_change_have_no_write() {
     );
 }
 
+/// Each status that the cell writes says something that the one before did not say: first that an Instance exists, then
+/// for each Instance that it is ready and that the next one exists, and at last that the last one is ready.
+#[tokio::test(start_paused = true)]
+async fn a_cell_writes_a_status_once_for_each_change() {
+    clock();
+    let system = System::start();
+    system.project.put(object(workload()));
+    system.propagate().await;
+    system.scale(0, 2).await;
+    sleep(Duration::from_mins(1)).await;
+    let status = format!("apply workloaddeployments/status {HUB_NAMESPACE}/{WEB}");
+    let writes = take_writes(&[&system.cell]);
+    let statuses = writes.iter().filter(|write| **write == status).count();
+    assert_eq!(statuses, 3, "{writes:#?}");
+}
+
 /// A process that waits for the lease for months keeps no keys of deleted objects. When it may write, it reconciles the
 /// objects that exist, although no event adds their keys.
 #[tokio::test(start_paused = true)]

@@ -37,6 +37,12 @@ async fn start_terminating() -> (CellPlanes, DeploymentController) {
     (planes, controller)
 }
 
+/// Returns the status of an Instance that runs.
+fn running() -> Value {
+    let conditions = ["Programmed", "Running"].map(|type_| objects::condition(type_, "True"));
+    json!({"conditions": conditions})
+}
+
 fn deployment(planes: &CellPlanes) -> Option<WorkloadDeployment> {
     planes.cell.get(HUB_NAMESPACE, "web")
 }
@@ -299,8 +305,7 @@ async fn an_undecodable_instance_costs_itself_only() {
             planes
                 .cell
                 .modify::<Instance>(HUB_NAMESPACE, ready, |instance| {
-                    instance["status"] =
-                        json!({"conditions": [objects::condition("Ready", "True")]});
+                    instance["status"] = running();
                 });
             settle().await;
         }

@@ -17,6 +17,13 @@ pub(crate) fn readiness(instance: &Instance, now: Timestamp) -> Option<Vec<Condi
     (conditions != former).then_some(conditions)
 }
 
+/// Returns whether `Ready` is True, or will be after the next write of the condition. Whoever decides by this value has
+/// not to wait for that write.
+pub(crate) fn is_ready(instance: &Instance) -> bool {
+    // The status of the condition does not depend on the time.
+    ready(instance, Timestamp::UNIX_EPOCH).is_true()
+}
+
 /// Returns the condition `Ready`. The first matching rule decides.
 fn ready(instance: &Instance, now: Timestamp) -> Condition {
     if let Some(denied) = denied_quota(instance) {

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use api::condition::{self, Condition};
-use api::instance::READY;
+use api::condition::Condition;
 use api::{Instance, InstanceSpec, WorkloadDeployment, labels};
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -144,13 +143,6 @@ pub(in crate::deployment) fn linking_labels(
 pub(in crate::deployment) fn template_hash(deployment: &WorkloadDeployment) -> String {
     let template = serde_json::to_string(&deployment.spec.template).unwrap_or_default();
     format!("{HASH_PREFIX}{}", names::hash(&[&template]))
-}
-
-pub(super) fn is_ready(instance: &Instance) -> bool {
-    instance
-        .status
-        .as_ref()
-        .is_some_and(|status| condition::is_true(&status.conditions, READY))
 }
 
 /// Returns whether the Instance was created from another template. The hash of the template is no proof of that: the

@@ -8,7 +8,8 @@ use api::workload::ORDERED_READY;
 use api::{Instance, WorkloadDeployment};
 use kube::ResourceExt;
 
-use super::observed::{Instances, instance_name, is_drifted, is_ready, ordinal, ordinal_of_name};
+use super::observed::{Instances, instance_name, is_drifted, ordinal, ordinal_of_name};
+use crate::instance::plan::is_ready;
 use crate::objects::is_terminating;
 
 /// A step of the ordered rollout.

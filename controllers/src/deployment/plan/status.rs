@@ -12,9 +12,9 @@ use api::{Instance, WorkloadDeployment, WorkloadDeploymentStatus};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::observed::{Instances, is_drifted, is_ready};
+use super::observed::{Instances, is_drifted};
 use super::pruned::pruned;
-use crate::instance::plan::denied_quota;
+use crate::instance::plan::{denied_quota, is_ready};
 use crate::objects::is_terminating;
 
 /// Returns the status. `refusal` is the error of the API server that refused a step.

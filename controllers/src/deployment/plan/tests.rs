@@ -36,6 +36,7 @@ fn made(deployment: &WorkloadDeployment, name: &str, ready: bool) -> Instance {
     instance.status = Some(InstanceStatus {
         conditions: vec![
             condition("Programmed", true, None),
+            condition("Running", ready, None),
             condition("Ready", ready, None),
         ],
         controller: Some(InstanceControllerStatus {

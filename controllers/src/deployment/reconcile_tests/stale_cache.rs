@@ -13,7 +13,7 @@ async fn start_ready(replicas: i32) -> (CellPlanes, DeploymentController) {
         converge(&controller, || object_key("web"), &planes.servers()).await;
         let name = format!("web-{ordinal}");
         let ready = |instance: &mut Value| {
-            instance["status"] = json!({"conditions": [objects::condition("Ready", "True")]});
+            instance["status"] = running();
         };
         planes.cell.modify::<Instance>(HUB_NAMESPACE, &name, ready);
         settle().await;
