@@ -24,6 +24,8 @@
 
 #[path = "federation/admission.rs"]
 mod admission;
+#[path = "federation/autoscaling.rs"]
+mod autoscaling;
 #[path = "federation/certificates.rs"]
 mod certificates;
 #[path = "federation/conformance.rs"]
@@ -372,6 +374,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Apart scrape::a_healthy_federation_raises_no_alert;
         Apart takeover::objects_of_the_baseline_are_adopted;
         Apart quota::each_instance_waits_for_its_quota_and_returns_it;
+        Apart autoscaling::kubernetes_scales_and_nobody_fights;
         Apart restore::the_hub_follows_the_project_again;
         Apart lifetime::nothing_outlives_a_killed_process;
         Apart lifetime::nothing_outlives_an_interrupted_process;

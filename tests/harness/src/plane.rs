@@ -30,6 +30,9 @@ pub(crate) const USER_AGENT: &str = "compute-federation-harness";
 /// Poll interval for states that cannot be watched.
 pub(crate) const POLL: Duration = Duration::from_millis(50);
 
+/// The kind of a cell's plane.
+pub(crate) const CELL: &str = "cell";
+
 /// The default authorization flag.
 pub(crate) const RBAC: &str = "--authorization-mode=RBAC";
 
@@ -106,13 +109,7 @@ impl Plane {
         let controller_manager = ChildProcess::start(Program {
             name: &format!("{name}-controller-manager"),
             path: setup.peers.program("kube-controller-manager"),
-            args: vec![
-                flag("kubeconfig", &plane.kubeconfig),
-                "--controllers=namespace,garbagecollector".into(),
-                "--leader-elect=false".into(),
-                "--secure-port=0".into(),
-                "--profiling=false".into(),
-            ],
+            args: controller_manager_args(kind, &plane.kubeconfig),
             logs: setup.logs,
             remove: None,
         })
@@ -332,6 +329,25 @@ pub(crate) fn flag(name: &str, value: impl AsRef<Path>) -> OsString {
     let mut flag = OsString::from(format!("--{name}="));
     flag.push(value.as_ref());
     flag
+}
+
+/// Returns the flags of the controller manager. In a cell it also scales, every second and without delay.
+fn controller_manager_args(kind: &str, kubeconfig: &Path) -> Vec<OsString> {
+    let mut args = vec![
+        flag("kubeconfig", kubeconfig),
+        "--leader-elect=false".into(),
+        "--secure-port=0".into(),
+        "--profiling=false".into(),
+    ];
+    let controllers = "--controllers=namespace,garbagecollector";
+    if kind == CELL {
+        args.push(format!("{controllers},horizontalpodautoscaling").into());
+        args.push("--horizontal-pod-autoscaler-sync-period=1s".into());
+        args.push("--horizontal-pod-autoscaler-downscale-stabilization=1s".into());
+    } else {
+        args.push(controllers.into());
+    }
+    args
 }
 
 fn apiserver_args(
