@@ -57,8 +57,7 @@ impl Controller for InstanceWriteback {
         key: ObjectKey,
     ) -> Result<Outcome, ReconcileError> {
         if let Some(instance) = self.terminating(&key) {
-            self.release(context, &key, &instance).await?;
-            return Ok(Outcome::Settled);
+            return self.release(context, &key, &instance).await;
         }
         let Some(instance) = self.cell.instances.get(&key.namespace, &key.name)? else {
             let leftovers = LeftoverCopies {
