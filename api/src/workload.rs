@@ -107,6 +107,13 @@ pub struct HorizontalScaleSettings {
     pub others: UnknownFields,
 }
 
+impl HorizontalScaleSettings {
+    /// Returns whether an autoscaler decides the number of replicas.
+    pub fn is_autoscaled(&self) -> bool {
+        self.max_replicas.is_some() && !self.metrics.is_empty()
+    }
+}
+
 impl Default for HorizontalScaleSettings {
     fn default() -> Self {
         Self {

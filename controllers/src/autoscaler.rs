@@ -14,7 +14,6 @@ use std::time::Duration;
 use api::WorkloadDeployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use multicluster::Outcome;
-use multicluster::cache::SyncState;
 use serde_json::json;
 
 use crate::cell::CellCaches;
@@ -52,7 +51,7 @@ impl Controller for AutoscalerController {
         };
         if !cell.autoscalers.sync_state().borrow().is_current() {
             // Without autoscaling settings, nothing waits for the list.
-            return Ok(match settings::is_on(&deployment) {
+            return Ok(match deployment.spec.scale_settings.is_autoscaled() {
                 true => Outcome::Again(NOT_KNOWN),
                 false => Outcome::Settled,
             });
@@ -131,12 +130,7 @@ impl CellCaches {
     pub(crate) fn autoscaler_of(&self, deployment: &WorkloadDeployment) -> AutoscalerView {
         let namespace = deployment.metadata.namespace.as_deref().unwrap_or_default();
         let name = deployment.metadata.name.as_deref().unwrap_or_default();
-        let problem = match &*self.autoscalers.sync_state().borrow() {
-            SyncState::Listing | SyncState::Current => None,
-            SyncState::Failing { problem }
-            | SyncState::Forbidden { problem }
-            | SyncState::NotServed { problem } => Some(problem.clone()),
-        };
+        let problem = self.autoscalers.refusal();
         match self.autoscalers.get(namespace, name) {
             Ok(autoscaler) => AutoscalerView {
                 autoscaler,

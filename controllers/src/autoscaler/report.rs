@@ -19,7 +19,8 @@ use super::settings::{Settings, settings};
 pub(crate) struct AutoscalerView {
     /// The HorizontalPodAutoscaler with the name of the WorkloadDeployment.
     pub(crate) autoscaler: Option<Arc<HorizontalPodAutoscaler>>,
-    /// Why the HorizontalPodAutoscalers of the cell are not known.
+    /// Why the HorizontalPodAutoscalers of the cell are not known. An API server that cannot be reached for a while is
+    /// no reason.
     pub(crate) problem: Option<String>,
 }
 

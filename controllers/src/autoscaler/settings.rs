@@ -22,17 +22,11 @@ pub(super) enum Settings {
     On(Box<HorizontalPodAutoscalerSpec>),
 }
 
-/// Returns whether the WorkloadDeployment has autoscaling settings, valid or not.
-pub(super) fn is_on(deployment: &WorkloadDeployment) -> bool {
-    let settings = &deployment.spec.scale_settings;
-    settings.max_replicas.is_some() && !settings.metrics.is_empty()
-}
-
 /// Returns the settings. A HorizontalPodAutoscaler needs a minimum of at least 1, and a maximum that is not below the
 /// minimum. A deployment has at most [`REPLICAS_MAX`] Instances.
 pub(super) fn settings(deployment: &WorkloadDeployment) -> Settings {
     let settings = &deployment.spec.scale_settings;
-    let Some(max) = settings.max_replicas.filter(|_| is_on(deployment)) else {
+    let Some(max) = settings.max_replicas.filter(|_| settings.is_autoscaled()) else {
         return Settings::Off;
     };
     let metrics = settings.metrics.iter().enumerate();

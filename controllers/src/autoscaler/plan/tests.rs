@@ -4,7 +4,6 @@ use k8s_openapi::api::autoscaling::v2::{
     HorizontalPodAutoscalerBehavior, HorizontalPodAutoscalerStatus,
 };
 
-use super::super::settings::is_on;
 use super::*;
 use crate::fixtures::{self, terminating};
 
@@ -202,7 +201,7 @@ fn a_metric_that_no_autoscaler_has_is_named_and_changes_nothing() {
             panic!("{path}");
         };
         assert!(problem.contains(path), "{problem}");
-        assert!(is_on(&deployment));
+        assert!(deployment.spec.scale_settings.is_autoscaled());
         let made = autoscaler(&scaled(2, 5), 2);
         assert_eq!(step(&deployment, Some(&made), None), None);
     }

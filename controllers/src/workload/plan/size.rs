@@ -54,9 +54,12 @@ pub(super) fn excess(workload: &Workload) -> Option<String> {
     })
 }
 
-/// Returns the number of Instances in each city of the placement. More than [`REPLICAS_MAX`] are never created.
+/// Returns the largest number of Instances in each city of the placement. More than [`REPLICAS_MAX`] are never created.
 fn replicas(placement: &WorkloadPlacement) -> usize {
-    let replicas = placement.scale_settings.min_replicas.min(REPLICAS_MAX);
+    let settings = &placement.scale_settings;
+    let by_autoscaler = settings.max_replicas.filter(|_| settings.is_autoscaled());
+    let most = by_autoscaler.map_or(settings.min_replicas, |max| max.max(settings.min_replicas));
+    let replicas = most.min(REPLICAS_MAX);
     usize::try_from(replicas).unwrap_or_default()
 }
 

@@ -105,4 +105,14 @@ fn a_workload_beyond_the_limits_is_held_and_says_so() {
     assert_eq!(world.plan(&at_the_limit, &[]).apply.len(), 1000);
     let (at_the_limit, world) = large_with_replicas(20, 10_000, i32::MAX);
     assert_eq!(world.plan(&at_the_limit, &[]).apply.len(), 20);
+
+    // An autoscaler may create as many Instances as its maximum. Without a metric, there is none.
+    let (mut scaled, world) = large_with_replicas(30, 10_000, 1);
+    let metric = api::workload::MetricSpec::default();
+    for (metrics, expected) in [(vec![], 30), (vec![metric], 0)] {
+        let settings = &mut scaled.spec.placements[0].scale_settings;
+        settings.max_replicas = Some(1000);
+        settings.metrics = metrics;
+        assert_eq!(world.plan(&scaled, &[]).apply.len(), expected);
+    }
 }
