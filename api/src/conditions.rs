@@ -3,7 +3,7 @@
 //! `cargo xtask docs` writes `docs/reference/conditions.md` from these lists.
 
 use crate::condition::ConditionStatus::{self, False, True, Unknown};
-use crate::reasons::{self, copied_to_hub, quarantine, quota_granted};
+use crate::reasons::{self, copied_to_hub, holder, network_ready, quarantine, quota_granted};
 use crate::{instance, karmada, milo, networking, workload, workload_deployment};
 use reasons::{
     instance as of_instance, workload as of_workload, workload_deployment as of_deployment,
@@ -119,10 +119,22 @@ const fn written(
     }
 }
 
+const HELD_BY_NETWORK: (&str, &str) = (
+    "`NetworkReady` is False with this reason and message, and the gate `Network` holds the Instance back.",
+    "As for `NetworkReady`.",
+);
+const NO_INSTANCE_FOR_NETWORK: (&str, &str) = (
+    "No Instance is ready, and one of them has no network. The message names this Instance, and has the message of its condition `NetworkReady`.",
+    "As for `NetworkReady` of the Instance.",
+);
+
 const WORKLOAD: &str = "Workload";
 const PLACEMENT: &str = "Workload, in `status.placements[]`";
 const DEPLOYMENT: &str = "WorkloadDeployment";
 const INSTANCE: &str = "Instance";
+const INTERFACE: &str = "NetworkInterface";
+const INTERFACE_CLAIM: &str = "NetworkInterfaceClaim";
+const NETWORK_OPERATOR: &str = "network operator";
 const PROJECT: &[PlaneKind] = &[PlaneKind::Project];
 const HUB_AND_PROJECT: &[PlaneKind] = &[PlaneKind::Hub, PlaneKind::Project];
 const EVERYWHERE: &[PlaneKind] = &[PlaneKind::Cell, PlaneKind::Hub, PlaneKind::Project];
@@ -252,6 +264,62 @@ pub const WRITTEN: &[WrittenCondition] = &[
             "More Instances are desired than a deployment may have. The cell creates, replaces and deletes none.",
             "Lower `minReplicas` or `replicas` to the maximum in the message.",
         ),
+    ),
+    written(
+        DEPLOYMENT,
+        EVERYWHERE,
+        workload_deployment::AVAILABLE,
+        False,
+        network_ready::PROVISIONING,
+        NO_INSTANCE_FOR_NETWORK,
+    ),
+    written(
+        DEPLOYMENT,
+        EVERYWHERE,
+        workload_deployment::AVAILABLE,
+        False,
+        network_ready::NO_MATCHING_LOCATION,
+        NO_INSTANCE_FOR_NETWORK,
+    ),
+    written(
+        DEPLOYMENT,
+        EVERYWHERE,
+        workload_deployment::AVAILABLE,
+        False,
+        network_ready::AMBIGUOUS_LOCATION,
+        NO_INSTANCE_FOR_NETWORK,
+    ),
+    written(
+        DEPLOYMENT,
+        EVERYWHERE,
+        workload_deployment::AVAILABLE,
+        False,
+        network_ready::LOCATION_MISMATCH,
+        NO_INSTANCE_FOR_NETWORK,
+    ),
+    written(
+        DEPLOYMENT,
+        EVERYWHERE,
+        workload_deployment::AVAILABLE,
+        False,
+        network_ready::FAILED_TO_CREATE,
+        NO_INSTANCE_FOR_NETWORK,
+    ),
+    written(
+        DEPLOYMENT,
+        EVERYWHERE,
+        workload_deployment::AVAILABLE,
+        False,
+        network_ready::NETWORK_NOT_FOUND,
+        NO_INSTANCE_FOR_NETWORK,
+    ),
+    written(
+        DEPLOYMENT,
+        EVERYWHERE,
+        workload_deployment::AVAILABLE,
+        False,
+        network_ready::KIND_NOT_SERVED,
+        NO_INSTANCE_FOR_NETWORK,
     ),
     written(
         DEPLOYMENT,
@@ -514,6 +582,196 @@ pub const WRITTEN: &[WrittenCondition] = &[
     written(
         INSTANCE,
         EVERYWHERE,
+        instance::READY,
+        False,
+        network_ready::PROVISIONING,
+        HELD_BY_NETWORK,
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::READY,
+        False,
+        network_ready::NO_MATCHING_LOCATION,
+        HELD_BY_NETWORK,
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::READY,
+        False,
+        network_ready::AMBIGUOUS_LOCATION,
+        HELD_BY_NETWORK,
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::READY,
+        False,
+        network_ready::LOCATION_MISMATCH,
+        HELD_BY_NETWORK,
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::READY,
+        False,
+        network_ready::FAILED_TO_CREATE,
+        HELD_BY_NETWORK,
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::READY,
+        False,
+        network_ready::NETWORK_NOT_FOUND,
+        HELD_BY_NETWORK,
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::READY,
+        False,
+        network_ready::KIND_NOT_SERVED,
+        HELD_BY_NETWORK,
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::NETWORK_READY,
+        True,
+        network_ready::NETWORK_AVAILABLE,
+        ("The networks of the Instance are there.", NOTHING),
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::NETWORK_READY,
+        True,
+        network_ready::NETWORK_DISABLED,
+        (
+            "The cell makes no networks, and the Instance has the gate of another version or of another configuration.",
+            "To make networks, set `networking.strategy` in the cell.",
+        ),
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::NETWORK_READY,
+        False,
+        network_ready::PROVISIONING,
+        (
+            "The network operator has not finished the networks. The message says which object it works on. Shown after two seconds.",
+            "If it lasts, check whether the network operator of the cell runs.",
+        ),
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::NETWORK_READY,
+        False,
+        network_ready::NO_MATCHING_LOCATION,
+        (
+            "The cell has no ServingLocation, or with `Bindings` no Location with the city code.",
+            "Publish the location of the cell. It is noticed at once.",
+        ),
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::NETWORK_READY,
+        False,
+        network_ready::AMBIGUOUS_LOCATION,
+        (
+            "The cell has several ServingLocations. The message names them.",
+            "Delete those that the cell does not serve.",
+        ),
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::NETWORK_READY,
+        False,
+        network_ready::LOCATION_MISMATCH,
+        (
+            "The ServingLocation of the cell is in another city than the deployment.",
+            "Correct the topology of the ServingLocation, or the label with the city on the Cluster of the hub.",
+        ),
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::NETWORK_READY,
+        False,
+        network_ready::FAILED_TO_CREATE,
+        (
+            "The network operator refuses an interface or a network. The message names it, and has the reason and the message of the network operator.",
+            "Correct the cause in the message. The network operator tries again by itself.",
+        ),
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::NETWORK_READY,
+        False,
+        network_ready::NETWORK_NOT_FOUND,
+        (
+            "With `Bindings`: the network operator does not find the Network.",
+            "Check whether the cell has the Network of the project.",
+        ),
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::NETWORK_READY,
+        False,
+        network_ready::KIND_NOT_SERVED,
+        (
+            "The API server of the cell does not serve a kind of the network operator, or forbids to watch it. The message names it. Other controllers are not affected.",
+            "Install the network operator and the role for the strategy in the cell, or set another `networking.strategy`.",
+        ),
+    ),
+    written(
+        INTERFACE,
+        CELL,
+        networking::HOLDER_AVAILABLE,
+        True,
+        holder::AVAILABLE,
+        ("The Instance runs.", NOTHING),
+    ),
+    written(
+        INTERFACE,
+        CELL,
+        networking::HOLDER_AVAILABLE,
+        Unknown,
+        holder::NOT_REPORTED,
+        (
+            "The infrastructure provider has not reported about the Instance.",
+            NOTHING,
+        ),
+    ),
+    written(
+        INTERFACE,
+        CELL,
+        networking::HOLDER_AVAILABLE,
+        False,
+        holder::UNAVAILABLE,
+        (
+            "The Instance does not run. If the infrastructure provider gives a reason, that one is used.",
+            NOTHING,
+        ),
+    ),
+    written(
+        INTERFACE,
+        CELL,
+        networking::HOLDER_AVAILABLE,
+        False,
+        holder::TERMINATING,
+        ("The Instance is being deleted.", NOTHING),
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
         instance::QUOTA_GRANTED,
         True,
         quota_granted::QUOTA_AVAILABLE,
@@ -743,6 +1001,54 @@ pub const READ: &[ReadCondition] = &[
         effect: "While it is False, `Ready` is False with its message, and `ReplicasReady` of the WorkloadDeployment is False.",
     },
     ReadCondition {
+        kind: INTERFACE_CLAIM,
+        plane: PlaneKind::Cell,
+        type_: networking::BOUND,
+        reason: None,
+        writer: NETWORK_OPERATOR,
+        effect: "The gate `Network` opens when it, `Allocated` and `Prepared` are True. While it is False, the Instance has `NetworkFailedToCreate`.",
+    },
+    ReadCondition {
+        kind: INTERFACE_CLAIM,
+        plane: PlaneKind::Cell,
+        type_: networking::ALLOCATED,
+        reason: None,
+        writer: NETWORK_OPERATOR,
+        effect: "As for `Bound`. Copied into the status of the Instance.",
+    },
+    ReadCondition {
+        kind: INTERFACE_CLAIM,
+        plane: PlaneKind::Cell,
+        type_: networking::PREPARED,
+        reason: None,
+        writer: NETWORK_OPERATOR,
+        effect: "As for `Bound`. Copied into the status of the Instance.",
+    },
+    ReadCondition {
+        kind: INTERFACE_CLAIM,
+        plane: PlaneKind::Cell,
+        type_: networking::PROGRAMMED,
+        reason: None,
+        writer: NETWORK_OPERATOR,
+        effect: "Copied into the status of the Instance. Nothing waits for it.",
+    },
+    ReadCondition {
+        kind: "NetworkBinding, NetworkContext, SubnetClaim, Subnet",
+        plane: PlaneKind::Cell,
+        type_: networking::READY,
+        reason: None,
+        writer: NETWORK_OPERATOR,
+        effect: "With `Bindings`: the gate `Network` opens when all are True.",
+    },
+    ReadCondition {
+        kind: INSTANCE,
+        plane: PlaneKind::Cell,
+        type_: instance::NETWORK_READY,
+        reason: None,
+        writer: "`network`",
+        effect: "While it is False and the gate `Network` is closed, `Ready` is False with its reason and message.",
+    },
+    ReadCondition {
         kind: DEPLOYMENT,
         plane: PlaneKind::Project,
         type_: REFERENCED_DATA_READY,
@@ -806,6 +1112,11 @@ const WARNINGS: &[&str] = &[
     of_workload::WORKLOAD_TOO_LARGE,
     of_deployment::UNSUPPORTED_POLICY,
     of_deployment::TOO_MANY_REPLICAS,
+    network_ready::NO_MATCHING_LOCATION,
+    network_ready::AMBIGUOUS_LOCATION,
+    network_ready::LOCATION_MISMATCH,
+    network_ready::FAILED_TO_CREATE,
+    network_ready::KIND_NOT_SERVED,
     of_deployment::PENDING_QUOTA,
     of_deployment::INVALID_CITY_CODE,
     of_deployment::HUB_NAMESPACE_CONTRADICTED,

@@ -6,7 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::condition::Condition;
-use crate::network_interface::InstanceNetworkInterface;
+use crate::network_interface::{
+    ExternalInterfaceAddress, InstanceNetworkInterface, InterfaceAddress, LocalReference,
+};
 use crate::runtime::InstanceRuntimeSpec;
 use crate::unknown_fields::UnknownFields;
 use crate::volume::InstanceVolume;
@@ -23,6 +25,10 @@ pub const AVAILABLE: &str = "Available";
 pub const QUOTA_GRANTED: &str = "QuotaGranted";
 /// Condition that exists only while it is False: the cell's Instance is not copied to the hub.
 pub const COPIED_TO_HUB: &str = "CopiedToHub";
+/// Condition: the networks of the instance are there.
+pub const NETWORK_READY: &str = "NetworkReady";
+/// Scheduling gate that `network` removes once the networks of the instance are there.
+pub const NETWORK_GATE: &str = "Network";
 /// Scheduling gate that `quota` removes once the quota of the project covers the instance.
 pub const QUOTA_GATE: &str = "Quota";
 
@@ -150,7 +156,8 @@ pub struct LocationReference {
     ]
 }))]
 pub struct InstanceStatus {
-    /// Known conditions: Ready, Programmed and Running. CopiedToHub exists only while it is False.
+    /// Known conditions: Ready, Programmed, Running, `NetworkReady` and `QuotaGranted`. `CopiedToHub` exists only while it
+    /// is False.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// Template hash that the infrastructure provider reports.
@@ -173,8 +180,23 @@ pub struct InstanceControllerStatus {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InstanceNetworkInterfaceStatus {
-    /// Addresses of the interface.
+    /// Addresses of the interface within its network.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<InterfaceAddress>,
+    /// The main addresses of the interface.
     pub assignments: InstanceNetworkInterfaceAssignments,
+    /// Conditions of the interface: Allocated, Prepared and Programmed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// Addresses of the interface outside of its network.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub external_addresses: Vec<ExternalInterfaceAddress>,
+    /// Name of the interface.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// The NetworkInterface in the cell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_interface_ref: Option<LocalReference>,
 }
 
 /// Addresses of a network interface.

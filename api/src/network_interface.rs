@@ -9,15 +9,81 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InstanceNetworkInterface {
+    /// Classes of additional addresses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["class"]))]
+    pub addresses: Vec<AddressClass>,
+    /// Families of the addresses: IPv4, IPv6.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub ip_families: Vec<String>,
+    /// Name of the interface. The first interface without a name is eth0, the second eth1, and so on.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 15))]
+    pub name: String,
     /// The network to attach the interface to.
     pub network: NetworkReference,
     /// Policy of the interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_policy: Option<InterfaceNetworkPolicy>,
+    /// What happens to the addresses when the instance is deleted: Delete or Retain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reclaim_policy: Option<String>,
     /// Fields that this type does not know.
     #[serde(flatten)]
     #[schemars(skip)]
     pub others: UnknownFields,
+}
+
+/// Asks for an address of a class.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub struct AddressClass {
+    /// Name of the class.
+    pub class: String,
+}
+
+/// Refers to an object of the same namespace, or to a cluster-scoped object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub struct LocalReference {
+    /// Name of the object.
+    pub name: String,
+}
+
+/// An address of an interface within its network.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub struct InterfaceAddress {
+    /// The address in CIDR notation.
+    pub address: String,
+    /// Class of the address.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub class: String,
+    /// Family of the address: IPv4 or IPv6.
+    pub family: String,
+    /// Address of the gateway.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub gateway: String,
+    /// Whether this is the main address of the interface.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub primary: bool,
+}
+
+/// An address of an interface outside of its network.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub struct ExternalInterfaceAddress {
+    /// The address.
+    pub address: String,
+    /// Class of the address.
+    pub class: String,
+    /// Family of the address: IPv4 or IPv6.
+    pub family: String,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature that serde calls"
+)]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// Refers to a Network.

@@ -1,12 +1,30 @@
 //! The parts of `networking.datumapis.com/v1alpha` that this project uses. Unknown fields are tolerated. See
 //! docs/concepts/milo.md#locations-and-networks.
 
+mod bindings;
+mod interface_claims;
+mod object_status;
+
 use std::collections::BTreeMap;
 
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
 use crate::condition::Condition;
+pub use bindings::{
+    ContextReference, Location, LocationSpec, NETWORK_FAILED_TO_CREATE, NetworkBinding,
+    NetworkBindingSpec, NetworkBindingStatus, NetworkContext, NetworkContextSpec, Subnet,
+    SubnetClaim, SubnetClaimSpec, SubnetClaimStatus, SubnetSpec,
+};
+pub use interface_claims::{
+    ALLOCATED, BOUND, HOLDER_AVAILABLE, NetworkInterface, NetworkInterfaceClaim,
+    NetworkInterfaceClaimSpec, NetworkInterfaceClaimStatus, NetworkInterfaceSpec, PREPARED,
+    PROGRAMMED, ServingLocation, ServingLocationSpec,
+};
+pub use object_status::NetworkObjectStatus;
+
+/// Condition: the network operator has finished an object of a network.
+pub const READY: &str = "Ready";
 
 /// Type of a condition of a LocationBinding. While the condition is False, the binding offers no city.
 pub const AVAILABLE: &str = "Available";

@@ -80,6 +80,41 @@ pub mod instance {
     pub const RUNNING: &str = "Running";
 }
 
+/// Reasons of `NetworkReady` of an Instance. The reasons of False are also those of `Ready` of the Instance while the
+/// gate is closed, and of `Available` of its WorkloadDeployment.
+pub mod network_ready {
+    /// All networks of the Instance are there.
+    pub const NETWORK_AVAILABLE: &str = "NetworkAvailable";
+    /// The cell makes no networks.
+    pub const NETWORK_DISABLED: &str = "NetworkDisabled";
+    /// The networks are being made.
+    pub const PROVISIONING: &str = "NetworkProvisioning";
+    /// The cell does not say which location it serves, or no location has the city code.
+    pub const NO_MATCHING_LOCATION: &str = "NoMatchingLocation";
+    /// The cell says that it serves several locations.
+    pub const AMBIGUOUS_LOCATION: &str = "AmbiguousServingLocation";
+    /// The cell serves another city.
+    pub const LOCATION_MISMATCH: &str = "LocationMismatch";
+    /// The network operator refuses an interface or a network.
+    pub const FAILED_TO_CREATE: &str = "NetworkFailedToCreate";
+    /// The network operator does not find the Network.
+    pub const NETWORK_NOT_FOUND: &str = crate::reasons::workload::NETWORK_NOT_FOUND;
+    /// The API server of the cell does not serve a kind of the network operator.
+    pub const KIND_NOT_SERVED: &str = "NetworkKindNotServed";
+}
+
+/// Reasons of `HolderAvailable` of a NetworkInterface. Other reasons are copied from the Instance.
+pub mod holder {
+    /// The Instance runs.
+    pub const AVAILABLE: &str = "Available";
+    /// The infrastructure provider has not reported about the Instance.
+    pub const NOT_REPORTED: &str = "HolderNotReported";
+    /// The Instance does not run, and gives no reason.
+    pub const UNAVAILABLE: &str = "HolderUnavailable";
+    /// The Instance is being deleted.
+    pub const TERMINATING: &str = "HolderTerminating";
+}
+
 /// Reasons of `QuotaGranted` of an Instance.
 pub mod quota_granted {
     /// The quota system has granted the claim.

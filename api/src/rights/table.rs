@@ -53,6 +53,7 @@ impl Rule {
 const BLOCKS: &str = "Children block the deletion of their owner. The admission plugin `OwnerReferencesPermissionEnforcement` checks this right.";
 const NO_PLUGIN: &str = "Nothing, if the API server does not run the plugin.";
 const NO_EVENTS: &str = "No events. The conditions contain the same information.";
+const NO_HOLDER: &str = "The network operator is not told whether an Instance is available.";
 const NO_REMOVAL: &str = "Empty hub namespaces stay.";
 
 /// All roles, in the order of the documentation.
@@ -148,6 +149,36 @@ pub const ROLES: &[Role] = &[
             rule(CORE, "namespaces", READ, "Compare the identity of the hub (`get`). Find the project of an Instance, whose quota it uses (`list`, `watch`).").without("Without `get`, the cell does not notice that `--federation-kubeconfig` leads to another hub. Without the other verbs, a cell that enforces quota writes nothing."),
             rule("autoscaling", "horizontalpodautoscalers", &[List, Watch, Create, Patch, Delete], "Create and maintain the autoscalers of WorkloadDeployments.").without("No deployment is scaled automatically. `AutoscalingReady` says so."),
             rule(EVENTS, "events", &[Create, Patch], "Publish transitions of conditions.").without(NO_EVENTS),
+        ],
+    },
+    Role {
+        name: "compute-cell-interface-claims",
+        folder: "components/controller_rbac/interface-claims",
+        namespaced: false,
+        used_by: "Cell controllers with `networking.strategy: InterfaceClaims`, in the cell",
+        plane: Plane::Cell,
+        subject: Subject::Manager,
+        rules: &[
+            rule(NETWORKING, "servinglocations", FOLLOW, "Know the location of the cell."),
+            rule(NETWORKING, "networkinterfaceclaims", &[List, Watch, Create], "Ask for the interfaces of Instances. The garbage collector deletes the claims with their Instances."),
+            rule(NETWORKING, "networkinterfaces", FOLLOW, "Find the interfaces that Instances hold.").without(NO_HOLDER),
+            rule(NETWORKING, "networkinterfaces/status", &[Patch], "Report whether the holder of an interface is available.").without(NO_HOLDER),
+        ],
+    },
+    Role {
+        name: "compute-cell-network-bindings",
+        folder: "components/controller_rbac/network-bindings",
+        namespaced: false,
+        used_by: "Cell controllers with `networking.strategy: Bindings`, in the cell",
+        plane: Plane::Cell,
+        subject: Subject::Manager,
+        rules: &[
+            rule(NETWORKING, "locations", FOLLOW, "Find the Location of a city."),
+            rule(NETWORKING, "networkbindings", &[List, Watch, Create, Delete], "Ask for networks. A binding of another network or location is deleted, because its change has no effect."),
+            rule(NETWORKING, "networkcontexts", FOLLOW, "Know whether a network is ready."),
+            rule(NETWORKING, "subnetclaims", &[List, Watch, Create, Patch], "Ask for Subnets. `patch` adds a WorkloadDeployment to the owners."),
+            rule(NETWORKING, "subnetclaims", &[Delete], "Change the owners of an object. The admission plugin `OwnerReferencesPermissionEnforcement` checks this right. Nothing is deleted.").without(NO_PLUGIN),
+            rule(NETWORKING, "subnets", FOLLOW, "Know whether a Subnet is ready."),
         ],
     },
     Role {

@@ -54,7 +54,7 @@ impl Kind {
 }
 
 /// All kinds. An API server serves all of them, unless a test stops serving one.
-pub(crate) static KINDS: [Kind; 25] = [
+pub(crate) static KINDS: [Kind; 33] = [
     Kind::new(CORE, "namespaces", "Namespace", CLUSTER_SCOPED),
     Kind::new(CORE, "configmaps", "ConfigMap", NAMESPACED),
     Kind::new(CORE, "secrets", "Secret", NAMESPACED),
@@ -105,6 +105,31 @@ pub(crate) static KINDS: [Kind; 25] = [
         CLUSTER_SCOPED,
     )
     .with_status(),
+    Kind::new(NETWORKING, "locations", "Location", NAMESPACED).with_status(),
+    Kind::new(
+        NETWORKING,
+        "servinglocations",
+        "ServingLocation",
+        CLUSTER_SCOPED,
+    ),
+    Kind::new(
+        NETWORKING,
+        "networkinterfaceclaims",
+        "NetworkInterfaceClaim",
+        NAMESPACED,
+    )
+    .with_status(),
+    Kind::new(
+        NETWORKING,
+        "networkinterfaces",
+        "NetworkInterface",
+        NAMESPACED,
+    )
+    .with_status(),
+    Kind::new(NETWORKING, "networkbindings", "NetworkBinding", NAMESPACED).with_status(),
+    Kind::new(NETWORKING, "networkcontexts", "NetworkContext", NAMESPACED).with_status(),
+    Kind::new(NETWORKING, "subnetclaims", "SubnetClaim", NAMESPACED).with_status(),
+    Kind::new(NETWORKING, "subnets", "Subnet", NAMESPACED).with_status(),
     Kind::new(
         POLICY,
         "propagationpolicies",

@@ -109,7 +109,11 @@ pub(crate) const HUB: &[Grant] = &[
     grant("base/downstream-rbac/cell"),
 ];
 /// The roles in a cell.
-pub(crate) const CELL: &[Grant] = &[grant("components/controller_rbac/cell")];
+pub(crate) const CELL: &[Grant] = &[
+    grant("components/controller_rbac/cell"),
+    grant("components/controller_rbac/interface-claims"),
+    grant("components/controller_rbac/network-bindings"),
+];
 /// The roles at the Milo root. Management and the webhook server are separate processes with separate identities.
 pub(crate) const MILO_ROOT: &[Grant] = &[
     grant(DISCOVERY),
