@@ -1,6 +1,7 @@
 //! The command line (docs/reference/flags.md). It accepts the forms of Go's `flag` package, because existing manifests
 //! use them.
 
+mod features;
 mod ignored;
 mod interpreter;
 mod log;
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Parser, Subcommand};
 
+pub(crate) use features::{FeatureGates, NETWORKING_INTEGRATION};
 pub(crate) use ignored::IgnoredArgs;
 pub(crate) use interpreter::InterpreterArgs;
 pub(crate) use log::{LogArgs, LogFormat};
@@ -22,6 +24,7 @@ pub(crate) use server::ServerArgs;
 pub(crate) use values::OptionalFlag;
 
 use crate::bind_address::BindAddress;
+use features::feature_gates;
 use values::{DEFAULT_HEALTH_ADDRESS, boolean, duration, health_address, path, text};
 
 /// Carries Datum's WorkloadDeployments through a Karmada hub to the cells, and their status back.
@@ -81,6 +84,12 @@ pub(crate) struct Args {
     /// discovery.clusterName in the config file.
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, value_parser = boolean, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub(crate) enable_cell_controllers: bool,
+
+    /// Features that are on or off, as in `Name=true,Other=false`. NetworkingIntegration makes the Instances of a cell
+    /// wait for their networks: it sets the default of networking.strategy in the config file to InterfaceClaims. Any
+    /// other feature can only be off.
+    #[arg(long, value_name = "GATES", value_parser = feature_gates, default_value = "")]
+    pub(crate) feature_gates: FeatureGates,
 
     /// Elect a leader with a Lease in the process's own cluster. Only the leader writes. Without election, every
     /// replica writes.

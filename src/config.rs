@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use api::CellName;
 use certs::Files;
+use controllers::cell_controllers::Networking;
 
+use crate::args::{FeatureGates, NETWORKING_INTEGRATION};
 use crate::bind_address::BindAddress;
 use file::{ConfigFile, DiscoverySection, ModeField, TlsSection, WebhookSection};
 
@@ -31,6 +33,8 @@ pub(crate) struct Config {
     pub(crate) cluster_name: Option<CellName>,
     /// Where a cell claims quota; `None` if it claims none.
     pub(crate) quota: Option<QuotaConfig>,
+    /// `networking.strategy`, if it is given.
+    networking: Option<Networking>,
     /// The given fields of the Go manager that have no effect.
     pub(crate) ignored: Vec<&'static str>,
 }
@@ -100,6 +104,27 @@ impl Config {
         Self::parse(&path.display().to_string(), &text)
     }
 
+    /// Returns how a cell makes networks: as the file says, else as the feature gate says, else not at all.
+    ///
+    /// # Errors
+    ///
+    /// If the file and the feature gate contradict each other.
+    pub(crate) fn networking(&self, gates: FeatureGates) -> anyhow::Result<Networking> {
+        let is_on = gates.networking_integration;
+        let strategy = self.networking.unwrap_or(match is_on {
+            Some(true) => Networking::InterfaceClaims,
+            Some(false) | None => Networking::Disabled,
+        });
+        let is_of_gate = strategy == Networking::InterfaceClaims;
+        ensure!(
+            is_on.is_none_or(|is_on| is_on == is_of_gate),
+            "networking.strategy in the file of --server-config is {strategy:?}, and \
+             --feature-gates={NETWORKING_INTEGRATION}={} means another strategy: remove one of them",
+            is_on.unwrap_or_default()
+        );
+        Ok(strategy)
+    }
+
     fn parse(name: &str, text: &str) -> anyhow::Result<Self> {
         let file = file::decode(name, text)?;
         Self::of(file).with_context(|| name.to_owned())
@@ -111,6 +136,7 @@ impl Config {
             metrics_server,
             webhook_server,
             discovery,
+            networking,
             ..
         } = file;
         Ok(Self {
@@ -122,6 +148,7 @@ impl Config {
             webhooks: webhook_server.map(WebhookSection::checked).transpose()?,
             cluster_name: discovery.cluster_name.clone(),
             quota: discovery.quota(),
+            networking: networking.strategy,
             discovery: discovery.checked()?,
             ignored,
         })

@@ -1,15 +1,20 @@
 //! The API servers and caches of a cell.
 
+pub(crate) mod location;
+pub(crate) mod networks;
+
+use api::instance::LocationReference;
 use api::{CellName, Instance, ProjectName, WorkloadDeployment};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, Resource, ResourceExt};
 use multicluster::Cache;
-use multicluster::cache::{Index, Reflector};
+use multicluster::cache::{Index, NamespacedName, Reflector};
 
 use crate::hub::upstream;
-use crate::objects::Namespace;
+use crate::objects::{Namespace, controller_name};
 use crate::runtime::triggers::lookups::CellLookups;
+use networks::{NetworkCaches, Networking};
 
 /// The cell of this process. The hub is read with GET requests for single objects and is not watched, because a cell
 /// has no permission to list there.
@@ -25,6 +30,7 @@ pub(crate) struct CellCaches {
     pub(crate) namespaces: Cache<Namespace>,
     /// The Namespaces, indexed by the project in their labels.
     pub(crate) namespaces_of: Index<Namespace>,
+    pub(crate) networks: NetworkCaches,
 }
 
 impl CellCaches {
@@ -34,6 +40,18 @@ impl CellCaches {
             let project = upstream::project(namespace.meta());
             project.iter().map(ToString::to_string).collect()
         })
+    }
+
+    /// Returns the location of new Instances in this city, if it is known.
+    pub(crate) fn location_of_new(&self, city: &str) -> Option<LocationReference> {
+        match self.networks.strategy {
+            Networking::InterfaceClaims => {
+                let serving = self.networks.serving_locations.readable("");
+                location::serving_location(&serving, city).ok()
+            }
+            // The network controller knows which Location the deployment uses.
+            Networking::Bindings | Networking::Disabled => None,
+        }
     }
 
     /// Returns whether the cell has an Instance of this project.
@@ -58,5 +76,18 @@ impl CellLookups for CellCaches {
 
     fn instances_in(&self, namespace: &str) -> Vec<ObjectMeta> {
         self.instances.metadata(namespace)
+    }
+
+    fn instances(&self) -> Vec<NamespacedName> {
+        self.instances.keys()
+    }
+
+    fn instances_on(&self, interface: &ObjectMeta) -> Vec<NamespacedName> {
+        let claims = self.networks.claims_of(interface);
+        let instances = claims.iter().filter_map(|claim| {
+            let name = controller_name::<Instance>(&claim.metadata)?.to_owned();
+            Some((claim.namespace()?, name))
+        });
+        instances.collect()
     }
 }

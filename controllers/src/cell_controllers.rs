@@ -14,9 +14,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::autoscaler::AutoscalerController;
 use crate::cell::CellCaches;
+pub use crate::cell::networks::Networking;
+use crate::cell::networks::{NetworkReflectors, Optional};
 use crate::deployment::DeploymentController;
+use crate::gate::{self, Gate};
 use crate::instance::ReadinessController;
 use crate::instance_writeback::InstanceWriteback;
+use crate::network::NetworkController;
 use crate::objects::Namespace;
 pub use crate::quota::ConnectLedger;
 use crate::quota::{QuotaController, QuotaWatches};
@@ -27,7 +31,7 @@ use crate::runtime::triggers::lookups::CellLookups;
 use crate::runtime::triggers::{CellSource, wake};
 use crate::runtime::wiring::{Controller, Synced, Wiring};
 use crate::runtime::write::Writer;
-use crate::{autoscaler, deployment, instance, instance_writeback, quota};
+use crate::{autoscaler, deployment, instance, instance_writeback, network, quota};
 
 /// The dependencies of the controllers of a cell.
 pub struct Config {
@@ -39,6 +43,8 @@ pub struct Config {
     pub hub: Client,
     /// Makes the clients of the API servers that have the quota of projects. `None` if quota is not enforced.
     pub quota: Option<ConnectLedger>,
+    /// How networks are made.
+    pub networking: Networking,
     /// The metrics that count writes and reconciliations.
     pub metrics: Metrics,
     /// Cancelled once this process may write.
@@ -55,6 +61,7 @@ struct CellQueues {
     instance: Queue<ObjectKey>,
     writeback: Queue<ObjectKey>,
     quota: Queue<ClaimKey>,
+    network: Queue<ObjectKey>,
 }
 
 /// The workers of each queue.
@@ -64,6 +71,7 @@ struct CellWorkers {
     instance: Workers<ObjectKey>,
     writeback: Workers<ObjectKey>,
     quota: Workers<ClaimKey>,
+    network: Workers<ObjectKey>,
 }
 
 impl CellQueues {
@@ -73,12 +81,14 @@ impl CellQueues {
         let (instance, instance_workers) = Queue::new(ReadinessController::NAME, metrics);
         let (writeback, writeback_workers) = Queue::new(InstanceWriteback::NAME, metrics);
         let (quota, quota_workers) = Queue::new(QuotaController::NAME, metrics);
+        let (network, network_workers) = Queue::new(NetworkController::NAME, metrics);
         let queues = Self {
             deployment,
             autoscaler,
             instance,
             writeback,
             quota,
+            network,
         };
         let workers = CellWorkers {
             deployment: deployment_workers,
@@ -86,6 +96,7 @@ impl CellQueues {
             instance: instance_workers,
             writeback: writeback_workers,
             quota: quota_workers,
+            network: network_workers,
         };
         (queues, workers)
     }
@@ -100,9 +111,23 @@ impl CellQueues {
         wake(&self.instance, on_cell, source, change, &());
         let on_cell = instance_writeback::triggers::ON_CELL;
         wake(&self.writeback, on_cell, source, change, &());
-        let (on_cell, cell) = (quota::triggers::ON_CELL, cell as &dyn CellLookups);
+        let cell = cell as &dyn CellLookups;
+        let on_cell = quota::triggers::ON_CELL;
         wake(&self.quota, on_cell, source, change, cell);
+        let on_cell = network::triggers::ON_CELL;
+        wake(&self.network, on_cell, source, change, cell);
     }
+}
+
+/// Returns the gates of new Instances, in their order.
+fn gates(networking: Networking, enforces_quota: bool) -> Vec<Gate> {
+    let makes_networks = networking != Networking::Disabled;
+    let gates = [
+        (gate::NETWORK, makes_networks),
+        (gate::QUOTA, enforces_quota),
+    ];
+    let set = gates.into_iter().filter(|(_, is_set)| *is_set);
+    set.map(|(gate, _)| gate).collect()
 }
 
 /// Passes each change of a kind to the triggers of its source.
@@ -118,6 +143,50 @@ fn for_each_change<K>(
     reflector.on_change(move |change| queues.wake(source, change, &cell));
 }
 
+fn deployment_controller(
+    cell: &Arc<CellCaches>,
+    queues: &CellQueues,
+    gates: Vec<Gate>,
+    metrics: &Metrics,
+) -> DeploymentController {
+    DeploymentController {
+        cell: Arc::clone(cell),
+        writer: Writer::new(DeploymentController::NAME, metrics),
+        gates,
+        after_last_instance: Box::new({
+            let (cell, queues) = (Arc::clone(cell), queues.clone());
+            move |instance| {
+                let change = Change {
+                    former: None,
+                    current: Some(instance),
+                };
+                queues.wake(CellSource::AfterLastInstance, change, &cell);
+            }
+        }),
+    }
+}
+
+/// Returns what the watches of quota in projects need.
+fn quota_watches(
+    cell: &Arc<CellCaches>,
+    queues: &CellQueues,
+    tasks: &Tasks,
+    metrics: &Metrics,
+) -> QuotaWatches {
+    let wake = |source| -> Arc<dyn Fn(Change<'_>) + Send + Sync> {
+        let (cell, queues) = (Arc::clone(cell), queues.clone());
+        Arc::new(move |change| queues.wake(source, change, &cell))
+    };
+    QuotaWatches {
+        cell: cell.name.clone(),
+        tasks: tasks.clone(),
+        metrics: metrics.clone(),
+        lists: ListLimiter::default(),
+        on_claim: wake(CellSource::Claims),
+        on_bucket: wake(CellSource::Buckets),
+    }
+}
+
 /// Starts the caches and the controllers of a cell.
 pub fn start(tasks: &Tasks, config: Config) -> Synced {
     let Config {
@@ -125,6 +194,7 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         client,
         hub,
         quota,
+        networking,
         metrics,
         may_write,
         clock,
@@ -134,6 +204,7 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
     let mut instances = Reflector::<Instance>::new("cell", &metrics);
     let mut autoscalers = Reflector::<HorizontalPodAutoscaler>::new("cell", &metrics);
     let mut namespaces = Reflector::<Namespace>::new("cell", &metrics);
+    let mut networks = NetworkReflectors::new(&metrics);
     let cell = Arc::new(CellCaches {
         name,
         client: client.clone(),
@@ -143,11 +214,16 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         autoscalers: autoscalers.cache(),
         namespaces: namespaces.cache(),
         namespaces_of: CellCaches::by_project(&namespaces),
+        networks: networks.caches(networking),
     });
     for_each_change(&mut deployments, CellSource::Deployments, &queues, &cell);
     for_each_change(&mut instances, CellSource::Instances, &queues, &cell);
     for_each_change(&mut autoscalers, CellSource::Autoscalers, &queues, &cell);
     for_each_change(&mut namespaces, CellSource::Namespaces, &queues, &cell);
+    networks.on_change({
+        let (queues, cell) = (queues.clone(), Arc::clone(&cell));
+        move |source, change| queues.wake(source, change, &cell)
+    });
 
     let mut wiring = Wiring::new(tasks, clock);
     wiring.watch(
@@ -166,6 +242,13 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
     if enforces_quota {
         wiring.watch("Namespaces of the cell", namespaces, client.clone());
     }
+    networks.begin(
+        networking,
+        &mut Optional {
+            wiring: &mut wiring,
+            client: client.clone(),
+        },
+    );
     let ready = wiring.ready_to_write(may_write, &metrics, {
         let (cell, queues) = (Arc::clone(&cell), queues.clone());
         move || {
@@ -175,21 +258,8 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
                 .replay(|change| queues.wake(CellSource::Instances, change, &cell));
         }
     });
-    let deployment_controller = DeploymentController {
-        cell: Arc::clone(&cell),
-        writer: Writer::new(DeploymentController::NAME, &metrics),
-        enforces_quota,
-        after_last_instance: Box::new({
-            let (cell, queues) = (Arc::clone(&cell), queues.clone());
-            move |instance| {
-                let change = Change {
-                    former: None,
-                    current: Some(instance),
-                };
-                queues.wake(CellSource::AfterLastInstance, change, &cell);
-            }
-        }),
-    };
+    let gates = gates(networking, enforces_quota);
+    let deployment_controller = deployment_controller(&cell, &queues, gates, &metrics);
     wiring.run(workers.deployment, &ready, deployment_controller);
     let autoscaler = AutoscalerController {
         cell: Arc::clone(&cell),
@@ -201,20 +271,14 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         writer: Writer::new(ReadinessController::NAME, &metrics),
     };
     wiring.run(workers.instance, &ready, readiness);
-    let quota_changed = |source| -> Arc<dyn Fn(Change<'_>) + Send + Sync> {
-        let (cell, queues) = (Arc::clone(&cell), queues.clone());
-        Arc::new(move |change| queues.wake(source, change, &cell))
-    };
-    let watches = QuotaWatches {
-        cell: cell.name.clone(),
-        tasks: tasks.clone(),
-        metrics: metrics.clone(),
-        lists: ListLimiter::default(),
-        on_claim: quota_changed(CellSource::Claims),
-        on_bucket: quota_changed(CellSource::Buckets),
-    };
+    let watches = quota_watches(&cell, &queues, tasks, &metrics);
     let quota = QuotaController::new(Arc::clone(&cell), quota, Some(watches), &metrics);
     wiring.run(workers.quota, &ready, quota);
+    let network = NetworkController {
+        cell: Arc::clone(&cell),
+        writer: Writer::new(NetworkController::NAME, &metrics),
+    };
+    wiring.run(workers.network, &ready, network);
     let writeback = InstanceWriteback {
         cell,
         writer: Writer::new(InstanceWriteback::NAME, &metrics),

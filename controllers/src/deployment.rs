@@ -9,7 +9,7 @@ mod view;
 
 use std::sync::Arc;
 
-use api::instance::{InstanceControllerSpec, QUOTA_GATE};
+use api::instance::InstanceControllerSpec;
 use api::{Instance, InstanceSpec, WorkloadDeployment, finalizers};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
@@ -18,6 +18,7 @@ use multicluster::Outcome;
 use serde_json::{Value, json};
 
 use crate::cell::CellCaches;
+use crate::gate::{self, Gate};
 use crate::objects::{StringMap, controller_reference, covers, is_terminating};
 use crate::runtime::error::FirstError;
 use crate::runtime::keys::ObjectKey;
@@ -32,8 +33,8 @@ use view::View;
 pub(crate) struct DeploymentController {
     pub(crate) cell: Arc<CellCaches>,
     pub(crate) writer: Writer,
-    /// Whether new Instances wait for quota.
-    pub(crate) enforces_quota: bool,
+    /// The gates of new Instances.
+    pub(crate) gates: Vec<Gate>,
     /// Called when the rollout of a WorkloadDeployment has no step left. The argument contains the namespace and the
     /// name of the Instance with the next ordinal.
     pub(crate) after_last_instance: Box<dyn Fn(&ObjectMeta) + Send + Sync>,
@@ -190,7 +191,7 @@ impl DeploymentController {
     ) -> Result<(), ReconcileError> {
         let mut body = body(deployment, ordinal);
         if existing.is_none() {
-            self.prepare_new(&mut body);
+            self.prepare_new(deployment, &mut body);
         }
         let labels = linking_labels(deployment, ordinal);
         // The body has the hash already. The template may be large.
@@ -209,25 +210,30 @@ impl DeploymentController {
 }
 
 impl DeploymentController {
-    /// Adds to the body of a new Instance what other controllers remove later. The create is a POST, so a later apply
+    /// Adds to the body of a new Instance what other controllers remove or add later. The create is a POST, so a later apply
     /// of this controller does not own these fields: it neither removes them nor adds them again.
-    fn prepare_new(&self, body: &mut Value) {
+    fn prepare_new(&self, deployment: &WorkloadDeployment, body: &mut Value) {
         // The write-back needs its finalizer. Adding the finalizer later could conflict with the first write of the
         // infrastructure provider.
         let mut finalizers = vec![finalizers::INSTANCE_CONTROLLER];
-        let mut gates = Vec::new();
-        if self.enforces_quota {
+        if self.gates.contains(&gate::QUOTA) {
             finalizers.push(finalizers::QUOTA_CLAIM);
-            gates.push(json!({"name": QUOTA_GATE}));
         }
         if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.insert("finalizers".to_owned(), json!(finalizers));
         }
         let controller = body.pointer_mut("/spec/controller");
         if let Some(controller) = controller.and_then(Value::as_object_mut)
-            && !gates.is_empty()
+            && !self.gates.is_empty()
         {
-            controller.insert("schedulingGates".to_owned(), json!(gates));
+            controller.insert("schedulingGates".to_owned(), gate::list(&self.gates));
+        }
+        let location = self.cell.location_of_new(&deployment.spec.city_code);
+        if let Some(location) = location
+            && deployment.spec.template.spec.location.is_none()
+            && let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut)
+        {
+            spec.insert("location".to_owned(), json!(location));
         }
     }
 }

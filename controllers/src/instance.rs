@@ -1,6 +1,7 @@
 //! Computes the condition `Ready` of an Instance in its cell. The controller never contacts the hub, so a slow or
 //! unreachable hub does not delay the condition.
 
+pub(crate) mod blocker;
 pub(crate) mod plan;
 #[cfg(test)]
 mod reconcile_tests;

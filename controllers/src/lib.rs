@@ -16,6 +16,7 @@ mod deployment;
 mod federator;
 #[cfg(test)]
 mod fixtures;
+mod gate;
 mod generation;
 mod hub;
 mod instance;
@@ -24,6 +25,7 @@ mod lock;
 pub mod management_controllers;
 mod names;
 mod namespace;
+mod network;
 mod objects;
 mod policy;
 mod projector;

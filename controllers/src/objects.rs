@@ -86,6 +86,18 @@ pub(crate) fn controller_reference<K: Resource<DynamicType = ()>>(owner: &K) -> 
     }
 }
 
+/// Returns a reference to `owner`, for garbage collection. The object does not hold up the deletion of its owner.
+pub(crate) fn owner_reference<K: Resource<DynamicType = ()>>(
+    owner: &K,
+    is_controller: bool,
+) -> OwnerReference {
+    OwnerReference {
+        block_owner_deletion: None,
+        controller: is_controller.then_some(true),
+        ..controller_reference(owner)
+    }
+}
+
 /// Returns the UID of the controller of the object.
 pub(crate) fn controller_uid(object: &impl ResourceExt) -> Option<&str> {
     controller_uid_of(object.meta())

@@ -19,7 +19,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use api::instance::QUOTA_GATE;
 use api::{Instance, ProjectName, finalizers};
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -30,6 +29,7 @@ use serde_json::json;
 use tracing::warn;
 
 use crate::cell::CellCaches;
+use crate::gate;
 use crate::hub::upstream::Upstream;
 use crate::lock::lock;
 use crate::objects::{StringMap, is_terminating};
@@ -42,8 +42,7 @@ pub use ledger::ConnectLedger;
 use ledger::Ledgers;
 pub(crate) use ledger::QuotaWatches;
 use plan::{
-    Ledger, Observed, Plan, QuotaStep, gate_position, is_denied, is_managed, is_settled, plan,
-    waiting_since,
+    Ledger, Observed, Plan, QuotaStep, is_denied, is_managed, is_settled, plan, waiting_since,
 };
 use waiting::WaitingInstances;
 
@@ -52,8 +51,6 @@ use waiting::WaitingInstances;
 const STEPS_MAX: usize = 8;
 /// The wait after [`STEPS_MAX`].
 const DISPUTED: Duration = Duration::from_mins(1);
-/// The list of gates in an Instance.
-const GATES: &str = "/spec/controller/schedulingGates";
 
 /// An Instance with only its metadata.
 type PartialInstance = PartialObjectMeta<Instance>;
@@ -198,12 +195,9 @@ impl QuotaController {
                     .await?
             }
             QuotaStep::OpenGate => {
-                let Some(position) = gate_position(instance) else {
-                    return Ok(None);
-                };
-                self.writer
-                    .remove_item(context, &instances, instance, (GATES, position, QUOTA_GATE))
-                    .await?
+                return gate::QUOTA
+                    .open(&self.writer, context, &instances, instance)
+                    .await;
             }
             QuotaStep::CreateClaim | QuotaStep::DeleteClaim | QuotaStep::Release(_) => {
                 return Ok(None);

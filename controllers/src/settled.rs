@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::cell_controllers::ConnectLedger;
+use crate::cell_controllers::{ConnectLedger, Networking};
 use crate::fixtures::servers::{HUB_NAMESPACE, HUB_UID, hub_namespace, take_writes};
 use crate::fixtures::{self, object};
 use crate::{cell_controllers, management_controllers};
@@ -36,6 +36,7 @@ const CONTROLLERS: [&str; 11] = [
     "instance",
     "instance-writeback",
     "quota",
+    "network",
 ];
 /// Many times longer than every interval of the controllers: resync, renewed watches, re-application.
 const HOURS: Duration = Duration::from_hours(6);
@@ -107,6 +108,7 @@ impl System {
                 let connect: ConnectLedger = Box::new(move |_| Ok(ledger.clone()));
                 connect
             }),
+            networking: Networking::default(),
             metrics: metrics.clone(),
             may_write: may_write.clone(),
             clock,

@@ -58,6 +58,7 @@ pub(super) async fn start_controllers(
             client: own.clone(),
             hub: clusters::hub(context, "cell").await?,
             quota: clusters::quota(context, config.quota.as_ref()).await?,
+            networking: config.networking(context.args.feature_gates)?,
             metrics: context.planes_metrics.clone(),
             may_write: context.leadership.gained(),
             clock: clock::now,

@@ -3,7 +3,7 @@
 
 use clap::ArgAction;
 
-use super::values::{FlagError, boolean};
+use super::values::boolean;
 
 /// The flags of the Go manager that have no effect.
 #[derive(Clone, Debug, clap::Args)]
@@ -29,10 +29,6 @@ pub(crate) struct IgnoredArgs {
     #[arg(long, value_name = "ENCODING")]
     zap_time_encoding: Option<String>,
 
-    /// Ignored if every feature is off, as in `Name=false`. A feature that is on is refused.
-    #[arg(long, value_name = "GATES", value_parser = gates)]
-    feature_gates: Option<String>,
-
     /// Ignored: instance types have no catalog here.
     #[arg(long, value_name = "TIME")]
     instance_type_deprecation_grace_period: Option<String>,
@@ -51,7 +47,6 @@ impl IgnoredArgs {
             zap_log_level,
             zap_stacktrace_level,
             zap_time_encoding,
-            feature_gates,
             instance_type_deprecation_grace_period,
             instance_type_default,
         } = self;
@@ -61,7 +56,6 @@ impl IgnoredArgs {
             ("--zap-log-level", zap_log_level.is_some()),
             ("--zap-stacktrace-level", zap_stacktrace_level.is_some()),
             ("--zap-time-encoding", zap_time_encoding.is_some()),
-            ("--feature-gates", feature_gates.is_some()),
             (
                 "--instance-type-deprecation-grace-period",
                 instance_type_deprecation_grace_period.is_some(),
@@ -71,17 +65,4 @@ impl IgnoredArgs {
         let given = flags.into_iter().filter(|(_, is_given)| *is_given);
         given.map(|(flag, _)| flag).collect()
     }
-}
-
-/// Parses feature gates, such as `A=false,B=false`. No gate may be on, because its feature does not exist here.
-fn gates(text: &str) -> Result<String, FlagError> {
-    for gate in text.split(',').filter(|gate| !gate.is_empty()) {
-        let (name, value) = gate
-            .split_once('=')
-            .ok_or_else(|| FlagError::Gate(gate.to_owned()))?;
-        if boolean(value)? {
-            return Err(FlagError::FeatureOn(name.trim().to_owned()));
-        }
-    }
-    Ok(text.to_owned())
 }

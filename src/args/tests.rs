@@ -265,18 +265,39 @@ fn flags_of_the_go_manager_are_ignored_where_that_is_harmless() {
         "debug",
         "--zap-stacktrace-level=error",
         "--zap-time-encoding=iso8601",
-        "--feature-gates=NetworkingIntegration=false,RuntimeClasses=0",
+        "--feature-gates=RuntimeClasses=0",
         "--instance-type-deprecation-grace-period=1440h",
         "--instance-type-default=x",
         "--karmada-kubeconfig=/hub",
     ])
     .unwrap();
-    assert_eq!(args.ignored.given().len(), 8);
+    assert_eq!(args.ignored.given().len(), 7);
     assert_eq!(
         args.federation_kubeconfig,
         OptionalFlag(Some("/hub".into()))
     );
     assert_eq!(parse(&[]).unwrap().ignored.given(), [""; 0]);
+}
+
+#[test]
+fn only_networks_are_a_feature() {
+    for (gates, expected) in [
+        ("", None),
+        ("RuntimeClasses=false", None),
+        ("NetworkingIntegration=true", Some(true)),
+        ("RuntimeClasses=0, NetworkingIntegration=1", Some(true)),
+        (
+            "NetworkingIntegration=true,NetworkingIntegration=false",
+            Some(false),
+        ),
+    ] {
+        let args = parse(&["--feature-gates", gates]).unwrap();
+        assert_eq!(
+            args.feature_gates.networking_integration, expected,
+            "{gates}"
+        );
+    }
+    assert_eq!(parse(&[]).unwrap().feature_gates, FeatureGates::default());
     for (gates, problem) in [
         (
             "InstanceTypes=true",

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{anyhow, bail, ensure};
 use api::CellName;
+use controllers::cell_controllers::Networking;
 use serde::de::{Error, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_saphyr::{MessageFormatter, UserMessageFormatter};
@@ -28,6 +29,8 @@ pub(super) struct ConfigFile {
     pub(super) webhook_server: Option<WebhookSection>,
     #[serde(default)]
     pub(super) discovery: DiscoverySection,
+    #[serde(default)]
+    pub(super) networking: NetworkingSection,
     #[serde(default, deserialize_with = "ignored::feature_flags")]
     pub(super) feature_flags: bool,
     #[serde(default, deserialize_with = "ignored::referenced_data")]
@@ -125,6 +128,15 @@ pub(super) struct DiscoverySection {
     pub(super) consumer_scoped_projection: bool,
 }
 
+/// `networking`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct NetworkingSection {
+    /// `networking.strategy`.
+    #[serde(default, deserialize_with = "strategy")]
+    pub(super) strategy: Option<Networking>,
+}
+
 /// `discovery.mode`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum ModeField {
@@ -149,6 +161,18 @@ fn mode<'de, D: Deserializer<'de>>(field: D) -> Result<ModeField, D::Error> {
             let error = format!("must be \"single\" or \"milo\", is {other:?}");
             Err(Error::custom(error))
         }
+    }
+}
+
+fn strategy<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Networking>, D::Error> {
+    match text(field)?.as_deref() {
+        None => Ok(None),
+        Some("Bindings") => Ok(Some(Networking::Bindings)),
+        Some("InterfaceClaims") => Ok(Some(Networking::InterfaceClaims)),
+        Some("Disabled") => Ok(Some(Networking::Disabled)),
+        Some(other) => Err(Error::custom(format!(
+            "must be \"Bindings\", \"InterfaceClaims\" or \"Disabled\", is {other:?}"
+        ))),
     }
 }
 

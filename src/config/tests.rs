@@ -233,6 +233,64 @@ fn quota_is_claimed_with_the_credentials_of_the_file() {
 }
 
 #[test]
+fn networks_follow_the_file_and_the_feature_gate() {
+    use Networking::{Bindings, Disabled, InterfaceClaims};
+    let networking = |text: &str, networking_integration| {
+        let gates = FeatureGates {
+            networking_integration,
+        };
+        parse(text).unwrap().networking(gates)
+    };
+    for (text, gate, expected) in [
+        // An existing installation has neither, and makes no networks.
+        ("", None, Disabled),
+        ("networking: {}", None, Disabled),
+        ("networking: {strategy: ''}", None, Disabled),
+        ("", Some(false), Disabled),
+        ("", Some(true), InterfaceClaims),
+        ("networking: {strategy: Disabled}", None, Disabled),
+        ("networking: {strategy: Bindings}", None, Bindings),
+        (
+            "networking: {strategy: InterfaceClaims}",
+            None,
+            InterfaceClaims,
+        ),
+        (
+            "networking: {strategy: InterfaceClaims}",
+            Some(true),
+            InterfaceClaims,
+        ),
+        ("networking: {strategy: Disabled}", Some(false), Disabled),
+    ] {
+        assert_eq!(networking(text, gate).unwrap(), expected, "{text} {gate:?}");
+    }
+    for (strategy, gate) in [
+        ("Bindings", true),
+        ("Disabled", true),
+        ("InterfaceClaims", false),
+    ] {
+        let text = format!("networking: {{strategy: {strategy}}}");
+        let error = networking(&text, Some(gate)).unwrap_err().to_string();
+        for part in [
+            strategy,
+            &format!("NetworkingIntegration={gate}"),
+            "remove one",
+        ] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+    // A NetworkBinding has nothing to do with the feature gate, so the gate may be off explicitly.
+    assert_eq!(
+        networking("networking: {strategy: Bindings}", Some(false)).unwrap(),
+        Bindings
+    );
+    assert_eq!(
+        error("networking: {strategy: bindings}"),
+        "c.yaml:3:24: networking.strategy: must be \"Bindings\", \"InterfaceClaims\" or \"Disabled\", is \"bindings\""
+    );
+}
+
+#[test]
 fn a_field_of_another_mode_is_an_error() {
     for (field, value) in [
         ("internalServiceDiscovery", "true"),
@@ -255,7 +313,7 @@ fn an_error_is_one_line_with_the_position_and_the_field() {
     for (text, expected) in [
         (
             "metricServer: {}",
-            "3:1: metricServer: unknown field, known are apiVersion, kind, metricsServer, webhookServer, discovery, featureFlags, referencedData, locationSource",
+            "3:1: metricServer: unknown field, known are apiVersion, kind, metricsServer, webhookServer, discovery, networking, featureFlags, referencedData, locationSource",
         ),
         (
             "webhookServer: {tls: {secretRef: {name: x}}}",

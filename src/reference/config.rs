@@ -18,7 +18,7 @@ const fn field(path: &'static str, default: &'static str, meaning: &'static str)
 }
 
 /// The fields. A path with a dot is a field of a section.
-const FIELDS: [Field; 23] = [
+const FIELDS: [Field; 25] = [
     field(
         "apiVersion",
         "required",
@@ -121,6 +121,16 @@ const FIELDS: [Field; 23] = [
         "discovery.quotaKubeconfigPath",
         "with `mode: milo`: `discovery.projectKubeconfigPath`",
         "Kubeconfig with which a cell claims [quota](../concepts/flow.md#quota). With `mode: milo`, the path of the server's URL is replaced by the path of each project's API server. With `mode: single`, it is the API server of the only project. If neither field is set, the cell does not enforce quota. A file that is missing stops the process.",
+    ),
+    field(
+        "networking",
+        "`{}`",
+        "The [networks](../concepts/flow.md#networks) of the Instances of a cell.",
+    ),
+    field(
+        "networking.strategy",
+        "`InterfaceClaims` with `--feature-gates=NetworkingIntegration=true`, else `Disabled`",
+        "`InterfaceClaims`: a NetworkInterfaceClaim per interface of an Instance. `Bindings`: a NetworkBinding per interface of a WorkloadDeployment, for network operators up to version 0.21. `Disabled`: Instances do not wait for networks. A strategy that contradicts the flag stops the process.",
     ),
 ];
 
@@ -266,6 +276,7 @@ mod tests {
             "webhookServer",
             "webhookServer.tls",
             "discovery",
+            "networking",
         ];
         let known: BTreeSet<_> = sections.into_iter().flat_map(fields).collect();
         let listed = FIELDS

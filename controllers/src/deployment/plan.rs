@@ -15,7 +15,9 @@ use kube::ResourceExt;
 
 use crate::objects::{covers, has_finalizer, is_terminating};
 use observed::{Instances, is_drifted, undecodable};
-pub(super) use observed::{Observed, instance_name, linking_labels, ordinal, template_hash};
+pub(super) use observed::{
+    Observed, instance_name, linking_labels, ordinal, spec_of_template, template_hash,
+};
 pub(super) use rollout::RolloutStep;
 use rollout::steps;
 use status::status;

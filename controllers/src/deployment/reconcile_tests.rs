@@ -2,21 +2,23 @@
 
 mod stale_cache;
 
+use api::instance::QUOTA_GATE;
 use apiserver::{Fault, Verb, objects};
 
 use super::*;
+use crate::cell::networks::Networking;
 use crate::fixtures::servers::{
     CellPlanes, HUB_NAMESPACE, converge, copy, object_key, reconcile, settle, take_writes,
 };
 
 async fn start() -> (CellPlanes, DeploymentController) {
-    start_with(false).await
+    start_with(&[]).await
 }
 
-async fn start_with(enforces_quota: bool) -> (CellPlanes, DeploymentController) {
+async fn start_with(gates: &[Gate]) -> (CellPlanes, DeploymentController) {
     let planes = CellPlanes::start(vec![copy("web")], Vec::new()).await;
     let controller = DeploymentController {
-        enforces_quota,
+        gates: gates.to_vec(),
         cell: Arc::clone(&planes.caches),
         writer: Writer::new(DeploymentController::NAME, &planes.metrics),
         after_last_instance: Box::new(|_| {}),
@@ -85,7 +87,7 @@ async fn copies_after_the_last_instance_are_looked_for_while_an_instance_is_not_
 /// not remove it either.
 #[tokio::test(start_paused = true)]
 async fn a_gate_is_set_at_the_creation_only() {
-    let (planes, controller) = start_with(true).await;
+    let (planes, controller) = start_with(&[gate::QUOTA]).await;
     converge(&controller, || object_key("web"), &planes.servers()).await;
     let instance = || planes.cell.get::<Instance>(HUB_NAMESPACE, "web-0").unwrap();
     let gates = || {
@@ -127,6 +129,39 @@ async fn a_gate_is_set_at_the_creation_only() {
         refresh().await;
         assert_eq!(gates(), [""; 0]);
     }
+}
+
+/// The order of the gates is part of the contract with providers. A stamped location is no change of the template.
+#[tokio::test(start_paused = true)]
+async fn a_new_instance_has_its_gates_in_order_and_the_location_of_the_cell() {
+    let serving = json!({
+        "apiVersion": "networking.datumapis.com/v1alpha", "kind": "ServingLocation",
+        "metadata": {"name": "dfw-a"}, "spec": {"topology": {api::labels::CITY_CODE: "DFW"}},
+    });
+    let in_cell = vec![copy("web"), serving];
+    let planes =
+        CellPlanes::start_with(Networking::InterfaceClaims, in_cell, Vec::new(), |_| {}).await;
+    let controller = DeploymentController {
+        gates: vec![gate::NETWORK, gate::QUOTA],
+        cell: Arc::clone(&planes.caches),
+        writer: Writer::new(DeploymentController::NAME, &planes.metrics),
+        after_last_instance: Box::new(|_| {}),
+    };
+    converge(&controller, || object_key("web"), &planes.servers()).await;
+    let instance = || planes.cell.get::<Instance>(HUB_NAMESPACE, "web-0").unwrap();
+    let former = instance();
+    assert_eq!(
+        json!(former.spec.controller.as_ref().unwrap().scheduling_gates),
+        json!([{"name": "Network"}, {"name": "Quota"}])
+    );
+    assert_eq!(former.spec.location.as_ref().unwrap().name, "dfw-a");
+    add_default(&planes, |_| ()).await;
+    converge(&controller, || object_key("web"), &planes.servers()).await;
+    let refreshed = instance();
+    assert_eq!(refreshed.metadata.uid, former.metadata.uid);
+    assert_eq!(refreshed.spec.location, former.spec.location);
+    let hash = template_hash(&deployment(&planes).unwrap());
+    assert_eq!(refreshed.spec.controller.unwrap().template_hash, hash);
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::{Instance, InstanceSpec, WorkloadDeployment};
+use api::{Instance, WorkloadDeployment};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::core::error_boundary::InvalidObject;
 use serde_json::json;
 
-use super::plan::{Observed, Plan, RolloutStep, plan};
+use super::plan::{Observed, Plan, RolloutStep, plan, spec_of_template};
 use crate::autoscaler::AutoscalerView;
 use crate::objects::contains;
 use crate::runtime::ReconcileError;
@@ -79,7 +79,7 @@ impl View {
             }
             let mut current = instances.current(&cached).await?;
             if is_replaced && self.would_stay(instances, writer, &current).await? {
-                current.spec = self.spec_of_template(&current);
+                current.spec = spec_of_template(&self.deployment, &current);
             }
             for instance in &mut self.instances {
                 if instance.metadata.name == current.metadata.name {
@@ -96,7 +96,7 @@ impl View {
         writer: &Writer,
         instance: &Instance,
     ) -> Result<bool, ReconcileError> {
-        let wanted = self.spec_of_template(instance);
+        let wanted = spec_of_template(&self.deployment, instance);
         if wanted == instance.spec || !contains(&json!(wanted), &json!(instance.spec)) {
             return Ok(false);
         }
@@ -104,14 +104,6 @@ impl View {
             Ok(stored) => Ok(stored.spec == instance.spec),
             Err(error) if error.refusal().is_some() => Ok(false),
             Err(error) => Err(error),
-        }
-    }
-
-    /// Returns the spec of the template with the controller part of the Instance's spec.
-    fn spec_of_template(&self, instance: &Instance) -> InstanceSpec {
-        InstanceSpec {
-            controller: instance.spec.controller.clone(),
-            ..self.deployment.spec.template.spec.clone()
         }
     }
 }

@@ -2,9 +2,11 @@
 
 use api::Instance;
 use api::condition::{self, Condition, ConditionStatus};
-use api::instance::{AVAILABLE, PROGRAMMED, QUOTA_GRANTED, READY, RUNNING};
+use api::instance::{AVAILABLE, PROGRAMMED, READY, RUNNING};
 use api::reasons::instance as reason;
 use jiff::Timestamp;
+
+use super::blocker::{Blocker, blocker};
 
 /// Computes `Ready` of an Instance. Returns all conditions of the Instance with the new `Ready`, or `None` if nothing
 /// changes.
@@ -26,14 +28,11 @@ pub(crate) fn is_ready(instance: &Instance) -> bool {
 
 /// Returns the condition `Ready`. The first matching rule decides.
 fn ready(instance: &Instance, now: Timestamp) -> Condition {
-    if let Some(denied) = denied_quota(instance) {
-        return Condition::new(
-            READY,
-            ConditionStatus::False,
-            reason::PENDING_QUOTA,
-            denied.message.as_str(),
-            now,
-        );
+    if let Some(Blocker {
+        reason, message, ..
+    }) = blocker(instance)
+    {
+        return Condition::new(READY, ConditionStatus::False, reason, message, now);
     }
     let gates = instance
         .spec
@@ -94,10 +93,10 @@ fn ready(instance: &Instance, now: Timestamp) -> Condition {
     )
 }
 
-/// Returns the condition `QuotaGranted` if it is False.
-pub(crate) fn denied_quota(instance: &Instance) -> Option<&Condition> {
-    let status = instance.status.as_ref()?;
-    condition::find(&status.conditions, QUOTA_GRANTED).filter(|granted| granted.is_false())
+/// Returns the condition that shows whether the instance is running.
+pub(crate) fn running(instance: &Instance) -> Option<&Condition> {
+    let conditions = &instance.status.as_ref()?.conditions;
+    condition::find(conditions, running_type(conditions))
 }
 
 /// Returns the type of the condition that shows whether the instance is running. Later providers set `Available` and

@@ -9,8 +9,8 @@ mod intervals;
 
 use std::time::Duration;
 
-use api::condition::{self, Condition, ConditionStatus};
-use api::instance::{QUOTA_GATE, QUOTA_GRANTED};
+use api::condition::{Condition, ConditionStatus};
+use api::instance::QUOTA_GRANTED;
 use api::quota::{ResourceClaim, ResourceRequest};
 use api::reasons::quota_granted as reason;
 use api::{Instance, finalizers};
@@ -19,6 +19,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 
 use super::amounts;
+use crate::gate::{self, GateStep};
 use crate::objects::{has_finalizer, is_terminating};
 use decision::{ClaimDecision, decision};
 use intervals::{POLL, REFUSED, RETRY, interval};
@@ -139,13 +140,7 @@ impl Plan {
 
 /// Returns whether the gate is still closed.
 pub(super) fn is_gated(instance: &Instance) -> bool {
-    gate_position(instance).is_some()
-}
-
-/// Returns the position of the gate in the list of gates.
-pub(super) fn gate_position(instance: &Instance) -> Option<usize> {
-    let gates = &instance.spec.controller.as_ref()?.scheduling_gates;
-    gates.iter().position(|gate| gate.name == QUOTA_GATE)
+    gate::QUOTA.is_closed(instance)
 }
 
 /// Returns whether quota matters for an Instance. It does not for an Instance that was made without it.
@@ -234,13 +229,10 @@ fn of_claim(observed: &Observed<'_>, claim: &ResourceClaim) -> Plan {
     }
 }
 
-/// Plans for an Instance that has its quota. The gate is opened only if the condition is stored for the generation of
-/// the Instance.
+/// Plans for an Instance that has its quota.
 fn granted(observed: &Observed<'_>, reason: &str, message: &str) -> Plan {
-    let step = write(observed, ConditionStatus::True, reason, message)
-        .or_else(|| is_gated(observed.instance).then_some(QuotaStep::OpenGate));
     Plan {
-        step,
+        step: write(observed, ConditionStatus::True, reason, message),
         look_again: None,
     }
 }
@@ -309,31 +301,19 @@ fn of_problem(observed: &Observed<'_>, reason: &str, message: &str) -> Option<Qu
     write(observed, ConditionStatus::False, reason, message)
 }
 
-/// Returns the step that writes the condition, if it differs from the stored one. While the gate is closed, the
-/// condition must also be of the current generation. Later the generation alone is no reason for a write: the opened
-/// gate has changed it.
+/// Returns the step towards this condition, and to an open gate if the condition is True.
 fn write(
     observed: &Observed<'_>,
     status: ConditionStatus,
     reason: &str,
     message: &str,
 ) -> Option<QuotaStep> {
-    let instance = observed.instance;
-    let generation = instance.metadata.generation;
-    let is_stored = stored(instance).is_some_and(|stored| {
-        stored.status == status
-            && stored.reason == reason
-            && stored.message == message
-            && (stored.observed_generation == generation || !is_gated(instance))
-    });
-    if is_stored {
-        return None;
-    }
-    let former = instance.status.as_ref();
-    let mut conditions = former.map_or_else(Vec::new, |status| status.conditions.clone());
     let condition = Condition::new(QUOTA_GRANTED, status, reason, message, observed.now);
-    condition::set(&mut conditions, condition.observed(generation));
-    Some(QuotaStep::WriteConditions(conditions))
+    let step = gate::QUOTA.step(observed.instance, condition)?;
+    Some(match step {
+        GateStep::Write(conditions) => QuotaStep::WriteConditions(conditions),
+        GateStep::Open => QuotaStep::OpenGate,
+    })
 }
 
 /// Returns the time until a denied claim is made anew. Returns `None` if it is time, and if the claim was not denied.
@@ -365,7 +345,7 @@ fn is_denial(condition: &Condition) -> bool {
 
 /// Returns the stored condition.
 fn stored(instance: &Instance) -> Option<&Condition> {
-    condition::find(&instance.status.as_ref()?.conditions, QUOTA_GRANTED)
+    gate::QUOTA.stored(instance)
 }
 
 /// Returns since when an Instance waits for quota. Returns `None` if it does not wait.

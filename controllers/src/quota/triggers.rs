@@ -67,6 +67,7 @@ fn key(cell: &dyn CellLookups, instance: &ObjectMeta) -> ClaimKey {
 #[cfg(test)]
 mod tests {
     use api::ProjectName;
+    use multicluster::cache::NamespacedName;
     use serde_json::json;
 
     use super::*;
@@ -93,6 +94,14 @@ mod tests {
                 "ns-1" => vec![named("ns-1", "web-0"), named("ns-1", "web-1")],
                 _ => Vec::new(),
             }
+        }
+
+        fn instances(&self) -> Vec<NamespacedName> {
+            Vec::new()
+        }
+
+        fn instances_on(&self, _: &ObjectMeta) -> Vec<NamespacedName> {
+            Vec::new()
         }
     }
 

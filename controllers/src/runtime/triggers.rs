@@ -87,6 +87,24 @@ pub(crate) enum CellSource {
     Claims,
     /// AllowanceBuckets of a project.
     Buckets,
+    /// ServingLocations of the cell.
+    ServingLocations,
+    /// NetworkInterfaceClaims of the cell.
+    InterfaceClaims,
+    /// NetworkInterfaces of the cell.
+    Interfaces,
+    /// Locations of the cell.
+    Locations,
+    /// NetworkBindings of the cell.
+    NetworkBindings,
+    /// NetworkContexts of the cell.
+    NetworkContexts,
+    /// SubnetClaims of the cell.
+    SubnetClaims,
+    /// Subnets of the cell.
+    Subnets,
+    /// A kind of the network operator has been listed. The change has no object.
+    NetworkKinds,
     /// The Instance with the ordinal after the last Instance of a complete WorkloadDeployment. The cell does not have
     /// this Instance, but the hub may still have a copy of it.
     AfterLastInstance,

@@ -297,6 +297,29 @@ impl Writer {
         self.wrote(context, to, "patch", &name, patched)
     }
 
+    /// Adds a field that the object does not have, at this JSON pointer, and returns the object as the API server stored
+    /// it. Other writers may change the status meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::Api`], also if the spec has changed since the object was read.
+    pub(crate) async fn add_field<K: Object>(
+        &self,
+        context: &ReconcileContext,
+        to: &Collection<'_, K>,
+        object: &K,
+        (field, value): (&str, Value),
+    ) -> Result<K> {
+        let name = object.name_any();
+        let patch = json_patch(json!([
+            {"op": "test", "path": "/metadata/uid", "value": object.uid()},
+            {"op": "test", "path": "/metadata/generation", "value": object.meta().generation},
+            {"op": "add", "path": field, "value": value},
+        ]))?;
+        let patched = to.api.patch(&name, &self.patch_params(), &patch).await;
+        self.wrote(context, to, "patch", &name, patched)
+    }
+
     /// Deletes exactly this object. A later object of the same name stays. Succeeds if the object is absent.
     ///
     /// # Errors

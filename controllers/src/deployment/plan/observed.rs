@@ -161,13 +161,27 @@ pub(super) fn is_drifted(
             || hash.starts_with(HASH_PREFIX) && has_other_metadata(deployment, instance))
 }
 
-/// `controller` does not count: it is set when an Instance is created, and a template may contain it too.
+/// Returns the spec of the template with the parts that the cell adds to each Instance. `controller` is set when an
+/// Instance is created, and a template may contain it too. The location is that of the cell, unless the template has
+/// one.
+pub(in crate::deployment) fn spec_of_template(
+    deployment: &WorkloadDeployment,
+    instance: &Instance,
+) -> InstanceSpec {
+    let template = &deployment.spec.template.spec;
+    let location = template
+        .location
+        .as_ref()
+        .or(instance.spec.location.as_ref());
+    InstanceSpec {
+        controller: instance.spec.controller.clone(),
+        location: location.cloned(),
+        ..template.clone()
+    }
+}
+
 fn has_another_spec(deployment: &WorkloadDeployment, instance: &Instance) -> bool {
-    let without_controller = |spec: &InstanceSpec| InstanceSpec {
-        controller: None,
-        ..spec.clone()
-    };
-    without_controller(&instance.spec) != without_controller(&deployment.spec.template.spec)
+    instance.spec != spec_of_template(deployment, instance)
 }
 
 /// Returns whether the Instance has other labels or annotations than the template. Those of other writers do not count,

@@ -14,7 +14,8 @@ use kube::ResourceExt;
 
 use super::observed::{Instances, is_drifted};
 use super::pruned::pruned;
-use crate::instance::plan::{denied_quota, is_ready};
+use crate::instance::blocker::{Blocker, blocker, denied_quota};
+use crate::instance::plan::is_ready;
 use crate::objects::is_terminating;
 
 /// Returns the status. `refusal` is the error of the API server that refused a step.
@@ -63,7 +64,16 @@ pub(super) fn status(
         .filter(|instance| is_staying(instance))
         .filter_map(|instance| Some((instance.name_any(), denied_quota(instance)?)))
         .collect();
-    let available = available(deployment, ready, &denied, problem.as_deref(), now);
+    let blocked = own
+        .iter()
+        .filter(|instance| is_staying(instance))
+        .filter_map(|instance| Some((instance.name_any(), blocker(instance)?)));
+    // Of equal causes, that of the first Instance counts.
+    let blocked = blocked.reduce(|first, other| match other.1.rank > first.1.rank {
+        true => other,
+        false => first,
+    });
+    let available = available(deployment, ready, blocked, problem.as_deref(), now);
     if instances.autoscaling.is_none() {
         condition::remove(&mut conditions, AUTOSCALING_READY);
     }
@@ -108,7 +118,7 @@ fn describe_denied(denied: &[Denied<'_>]) -> Option<String> {
 fn available(
     deployment: &WorkloadDeployment,
     ready: i32,
-    denied: &[Denied<'_>],
+    blocked: Option<(String, Blocker<'_>)>,
     problem: Option<&str>,
     now: Timestamp,
 ) -> Condition {
@@ -135,12 +145,25 @@ fn available(
         )
     } else {
         let message = format!("no instance of {desired} is ready");
-        match describe_denied(denied) {
-            Some(denied) => (
-                ConditionStatus::False,
-                reason::PENDING_QUOTA,
-                format!("{message}; {denied}"),
-            ),
+        match blocked {
+            Some((
+                name,
+                Blocker {
+                    reason,
+                    message: cause,
+                    ..
+                },
+            )) => {
+                let cause = match reason {
+                    reason::PENDING_QUOTA => format!("has no quota: {cause}"),
+                    _ => format!("has no network: {cause}"),
+                };
+                (
+                    ConditionStatus::False,
+                    reason,
+                    format!("{message}; Instance {name} {cause}"),
+                )
+            }
             None => (
                 ConditionStatus::False,
                 reason::PROVISIONING_INSTANCES,

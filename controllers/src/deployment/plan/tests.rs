@@ -7,6 +7,7 @@ use api::reasons::workload_deployment as reason;
 use api::workload_deployment::{AVAILABLE, REPLICAS_READY};
 use api::{InstanceSpec, InstanceStatus};
 use kube::Resource;
+use serde_json::json;
 
 use super::*;
 use crate::autoscaler::AutoscalerView;
@@ -336,6 +337,7 @@ fn the_status_counts_what_exists_what_is_ready_and_what_is_current() {
         reason(&some),
         Some((ConditionStatus::True, "StableInstanceFound".into()))
     );
+    let none_denied = denied.clone();
     let none = status(&two, vec![denied]);
     let available = condition::find(&none.conditions, AVAILABLE).unwrap();
     assert_eq!(available.reason, "PendingQuota");
@@ -343,6 +345,20 @@ fn the_status_counts_what_exists_what_is_ready_and_what_is_current() {
         available.message,
         format!("no instance of 2 is ready; {sentence}")
     );
+    // The cause that says most is shown, whichever Instance it holds back.
+    let mut unplaced = made(&two, "web-0", false);
+    let gates = &mut unplaced.spec.controller.as_mut().unwrap().scheduling_gates;
+    gates.push(fixtures::object(json!({"name": "Network"})));
+    let mismatch = condition::Condition {
+        reason: "LocationMismatch".to_owned(),
+        ..condition("NetworkReady", false, None)
+    };
+    unplaced.status.as_mut().unwrap().conditions.push(mismatch);
+    let both = status(&two, vec![none_denied, unplaced]);
+    let available = condition::find(&both.conditions, AVAILABLE).unwrap();
+    assert_eq!(available.reason, "LocationMismatch");
+    let sentence = "no instance of 2 is ready; Instance web-0 has no network: m";
+    assert_eq!(available.message, sentence);
     // `spec.replicas` overrides the minimum.
     let mut scaled = deployment(1);
     scaled.spec.replicas = Some(4);

@@ -39,7 +39,7 @@ async fn an_undecodable_instance_goes_with_its_deployment() {
     planes.cell.put(deployment);
     settle().await;
     let deployments = DeploymentController {
-        enforces_quota: false,
+        gates: Vec::new(),
         cell: Arc::clone(&planes.caches),
         writer: Writer::new(DeploymentController::NAME, &planes.metrics),
         after_last_instance: Box::new(|_| {}),

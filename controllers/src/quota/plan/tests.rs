@@ -1,5 +1,6 @@
 //! Tests of the plan: a table of states for each rule.
 
+use api::condition;
 use api::instance::{InstanceControllerSpec, SchedulingGate};
 use serde_json::{Value, json};
 

@@ -115,6 +115,12 @@ pub(crate) trait CellLookups {
 
     /// Returns the metadata of the Instances in a namespace.
     fn instances_in(&self, namespace: &str) -> Vec<ObjectMeta>;
+
+    /// Returns namespace and name of all Instances.
+    fn instances(&self) -> Vec<NamespacedName>;
+
+    /// Returns namespace and name of the Instances that hold this NetworkInterface.
+    fn instances_on(&self, interface: &ObjectMeta) -> Vec<NamespacedName>;
 }
 
 /// Returns the key of the hub namespace with this metadata.

@@ -1,0 +1,118 @@
+//! The scheduling gates of Instances (docs/concepts/flow.md#gates).
+//!
+//! `deployment` sets gates when it creates an Instance. Each gate has a condition and a controller. The controller
+//! writes the condition, and opens the gate when the condition is stored and True.
+
+use api::Instance;
+use api::condition::{self, Condition};
+use api::instance::{NETWORK_GATE, NETWORK_READY, QUOTA_GATE, QUOTA_GRANTED};
+use serde_json::{Value, json};
+
+use crate::runtime::write::{Collection, Writer};
+use crate::runtime::{ReconcileContext, ReconcileError};
+
+/// The list of gates in an Instance.
+const LIST: &str = "/spec/controller/schedulingGates";
+
+/// A scheduling gate, and the condition that opens it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gate {
+    /// Name of the gate.
+    pub(crate) name: &'static str,
+    /// Type of the condition of the Instance.
+    pub(crate) condition: &'static str,
+}
+
+/// Opens when the networks of the Instance are there.
+pub(crate) const NETWORK: Gate = Gate {
+    name: NETWORK_GATE,
+    condition: NETWORK_READY,
+};
+/// Opens when the quota of the project covers the Instance.
+pub(crate) const QUOTA: Gate = Gate {
+    name: QUOTA_GATE,
+    condition: QUOTA_GRANTED,
+};
+
+/// The next write of the controller of a gate.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum GateStep {
+    /// Write these conditions of the Instance.
+    Write(Vec<Condition>),
+    /// Remove the gate.
+    Open,
+}
+
+impl Gate {
+    /// Returns the position in the list of gates.
+    fn position(&self, instance: &Instance) -> Option<usize> {
+        let gates = &instance.spec.controller.as_ref()?.scheduling_gates;
+        gates.iter().position(|gate| gate.name == self.name)
+    }
+
+    /// Returns whether the gate still holds the Instance back.
+    pub(crate) fn is_closed(&self, instance: &Instance) -> bool {
+        self.position(instance).is_some()
+    }
+
+    /// Returns the stored condition.
+    pub(crate) fn stored<'i>(&self, instance: &'i Instance) -> Option<&'i Condition> {
+        condition::find(&instance.status.as_ref()?.conditions, self.condition)
+    }
+
+    /// Returns the next step towards this condition, and to an open gate if the condition is True. The gate opens only
+    /// if the condition is stored for the generation of the Instance (I-30).
+    pub(crate) fn step(&self, instance: &Instance, wanted: Condition) -> Option<GateStep> {
+        let opens = wanted.is_true() && self.is_closed(instance);
+        let write = self.write(instance, wanted);
+        write.or_else(|| opens.then_some(GateStep::Open))
+    }
+
+    /// Returns the write of the condition, if it differs from the stored one. While the gate is closed, the condition
+    /// must also be of the current generation. Later the generation alone is no reason for a write: the opened gate has
+    /// changed it.
+    fn write(&self, instance: &Instance, wanted: Condition) -> Option<GateStep> {
+        let generation = instance.metadata.generation;
+        let is_stored = self.stored(instance).is_some_and(|stored| {
+            stored.status == wanted.status
+                && stored.reason == wanted.reason
+                && stored.message == wanted.message
+                && (stored.observed_generation == generation || !self.is_closed(instance))
+        });
+        if is_stored {
+            return None;
+        }
+        let former = instance.status.as_ref();
+        let mut conditions = former.map_or_else(Vec::new, |status| status.conditions.clone());
+        condition::set(&mut conditions, wanted.observed(generation));
+        Some(GateStep::Write(conditions))
+    }
+
+    /// Removes the gate, and returns the Instance as it is stored. Returns `None` if the gate is open.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Writer::remove_item`]: also if the spec of the Instance has changed since it was read.
+    pub(crate) async fn open(
+        &self,
+        writer: &Writer,
+        context: &ReconcileContext,
+        to: &Collection<'_, Instance>,
+        instance: &Instance,
+    ) -> Result<Option<Instance>, ReconcileError> {
+        let Some(position) = self.position(instance) else {
+            return Ok(None);
+        };
+        let item = (LIST, position, self.name);
+        let opened = writer.remove_item(context, to, instance, item).await?;
+        Ok(Some(opened))
+    }
+}
+
+/// Returns the list of gates of a new Instance.
+pub(crate) fn list(gates: &[Gate]) -> Value {
+    gates
+        .iter()
+        .map(|gate| json!({"name": gate.name}))
+        .collect()
+}

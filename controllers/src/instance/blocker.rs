@@ -1,0 +1,157 @@
+//! The cause that holds an Instance back before the infrastructure provider may start it.
+
+use api::condition::Condition;
+use api::reasons::{instance as reason, network_ready as network};
+use api::{Instance, condition};
+
+use crate::gate::{NETWORK, QUOTA};
+
+/// A cause, in words that `Ready` of the Instance and `Available` of its WorkloadDeployment show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Blocker<'i> {
+    /// How much the cause says: the highest one is shown. One that passes by itself is below one that someone has to
+    /// end.
+    pub(crate) rank: u8,
+    pub(crate) reason: &'i str,
+    pub(crate) message: &'i str,
+}
+
+/// Returns the cause that says most, if the Instance is held back and the cause is known. Among causes of one rank, the
+/// one of the first gate counts.
+pub(crate) fn blocker(instance: &Instance) -> Option<Blocker<'_>> {
+    let causes = [network_cause(instance), quota_cause(instance)];
+    let causes = causes.into_iter().flatten();
+    causes.reduce(|first, other| match other.rank > first.rank {
+        true => other,
+        false => first,
+    })
+}
+
+/// An Instance that runs keeps running while its networks fail, so only a closed gate counts.
+fn network_cause(instance: &Instance) -> Option<Blocker<'_>> {
+    let stored = NETWORK.stored(instance);
+    let failed = stored.filter(|it| it.is_false() && NETWORK.is_closed(instance))?;
+    Some(Blocker {
+        rank: rank(&failed.reason),
+        reason: &failed.reason,
+        message: &failed.message,
+    })
+}
+
+fn quota_cause(instance: &Instance) -> Option<Blocker<'_>> {
+    denied_quota(instance).map(|denied| Blocker {
+        rank: rank(reason::PENDING_QUOTA),
+        reason: reason::PENDING_QUOTA,
+        message: &denied.message,
+    })
+}
+
+/// Returns the condition `QuotaGranted` if it is False.
+pub(crate) fn denied_quota(instance: &Instance) -> Option<&Condition> {
+    let status = instance.status.as_ref()?;
+    condition::find(&status.conditions, QUOTA.condition).filter(|granted| granted.is_false())
+}
+
+/// Returns the rank of a reason.
+fn rank(reason: &str) -> u8 {
+    match reason {
+        reason::PENDING_QUOTA => 3,
+        network::NETWORK_NOT_FOUND => 6,
+        network::FAILED_TO_CREATE => 7,
+        network::LOCATION_MISMATCH | network::AMBIGUOUS_LOCATION => 8,
+        // The network is being made, or the cell does not serve what it needs yet.
+        _ => 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::instance::{NETWORK_GATE, NETWORK_READY, QUOTA_GRANTED};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fixtures::{instance, object};
+
+    fn condition(type_: &str, reason: &str) -> Value {
+        json!({
+            "type": type_, "status": "False", "reason": reason, "message": reason,
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        })
+    }
+
+    fn with(network: Option<&str>, quota: Option<&str>, gates: &[&str]) -> Instance {
+        let mut body = json!(instance("ns-1", "web-0"));
+        let gates: Vec<_> = gates.iter().map(|name| json!({"name": name})).collect();
+        body["spec"]["controller"] = json!({"templateHash": "h", "schedulingGates": gates});
+        let conditions = [
+            network.map(|it| condition(NETWORK_READY, it)),
+            quota.map(|it| condition(QUOTA_GRANTED, it)),
+        ];
+        body["status"] =
+            json!({"conditions": conditions.into_iter().flatten().collect::<Vec<_>>()});
+        object(body)
+    }
+
+    #[test]
+    fn the_cause_that_says_most_is_shown() {
+        let exceeded = Some("QuotaExceeded");
+        let quota = Some(reason::PENDING_QUOTA);
+        for (network, denied, gates, expected) in [
+            (None, None, &[NETWORK_GATE][..], None),
+            (
+                Some(network::PROVISIONING),
+                None,
+                &[NETWORK_GATE],
+                Some(network::PROVISIONING),
+            ),
+            (
+                Some(network::PROVISIONING),
+                exceeded,
+                &[NETWORK_GATE],
+                quota,
+            ),
+            (
+                Some(network::NO_MATCHING_LOCATION),
+                exceeded,
+                &[NETWORK_GATE],
+                quota,
+            ),
+            (
+                Some(network::NETWORK_NOT_FOUND),
+                exceeded,
+                &[NETWORK_GATE],
+                Some(network::NETWORK_NOT_FOUND),
+            ),
+            (
+                Some(network::FAILED_TO_CREATE),
+                exceeded,
+                &[NETWORK_GATE],
+                Some(network::FAILED_TO_CREATE),
+            ),
+            (
+                Some(network::LOCATION_MISMATCH),
+                exceeded,
+                &[NETWORK_GATE],
+                Some(network::LOCATION_MISMATCH),
+            ),
+            // A machine that runs is not held back by its network, but it is without quota.
+            (Some(network::FAILED_TO_CREATE), None, &[], None),
+            (Some(network::FAILED_TO_CREATE), exceeded, &[], quota),
+        ] {
+            let instance = with(network, denied, gates);
+            assert_eq!(
+                blocker(&instance).map(|it| it.reason),
+                expected,
+                "{network:?} {denied:?} {gates:?}"
+            );
+        }
+        let ranks = [
+            network::PROVISIONING,
+            reason::PENDING_QUOTA,
+            network::NETWORK_NOT_FOUND,
+            network::FAILED_TO_CREATE,
+            network::LOCATION_MISMATCH,
+        ];
+        assert!(ranks.map(rank).is_sorted_by(|one, other| one < other));
+    }
+}

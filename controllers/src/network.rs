@@ -1,0 +1,321 @@
+//! Makes the networks of the Instances of a cell, and opens their gate `Network` (docs/concepts/flow.md#networks).
+//!
+//! The network operator of the cell does the work. This controller asks it with objects of its kinds, as the config file
+//! says, and reports in the condition `NetworkReady` of the Instance.
+
+mod bindings;
+mod interface_claims;
+mod plan;
+#[cfg(test)]
+mod reconcile_tests;
+pub(crate) mod triggers;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::reasons::network_ready as reason;
+use api::{Instance, WorkloadDeployment, labels};
+use kube::core::NamespaceResourceScope;
+use kube::{Resource, ResourceExt};
+use multicluster::{Cache, Outcome};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use tracing::warn;
+
+use crate::cell::networks::Networking;
+use crate::cell::{CellCaches, location};
+use crate::gate;
+use crate::objects::controller_name;
+use crate::runtime::keys::ObjectKey;
+use crate::runtime::wiring::Controller;
+use crate::runtime::write::{Collection, Object, Writer};
+use crate::runtime::{ReconcileContext, ReconcileError};
+use plan::{HolderReport, NetworkStep, Networks, ObjectStep, Plan, Verdict, is_managed, plan};
+
+/// The most steps of one reconciliation. An Instance needs fewer. The limit ends a loop that two writers of one field
+/// would cause.
+const STEPS_MAX: usize = 16;
+/// The wait after [`STEPS_MAX`].
+const DISPUTED: Duration = Duration::from_mins(1);
+
+pub(crate) struct NetworkController {
+    pub(crate) cell: Arc<CellCaches>,
+    pub(crate) writer: Writer,
+}
+
+impl Controller for NetworkController {
+    const NAME: &'static str = "network";
+    type Key = ObjectKey;
+
+    async fn reconcile(
+        &self,
+        context: &ReconcileContext,
+        key: ObjectKey,
+    ) -> Result<Outcome, ReconcileError> {
+        // The caches contain the results of the writes, so each plan follows from what is stored.
+        for _ in 0..STEPS_MAX {
+            let Some(instance) = self.cell.instances.get(&key.namespace, &key.name)? else {
+                return Ok(Outcome::Gone);
+            };
+            if !is_managed(&instance) {
+                return Ok(Outcome::Settled);
+            }
+            let networks = self.networks(context, &instance);
+            let Plan { step, look_again } = plan(&instance, networks, context.now());
+            let Some(step) = step else {
+                return Ok(look_again.map_or(Outcome::Settled, Outcome::Again));
+            };
+            let is_object = matches!(step, NetworkStep::Object(_));
+            match self.take(context, &instance, step).await {
+                Ok(true) => {}
+                Ok(false) => return Ok(Outcome::Settled),
+                Err(error) => {
+                    if let Some(refusal) = error.refusal().filter(|_| is_object) {
+                        self.show(context, &instance, refusal).await?;
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        warn!(?key, "the networks of the Instance do not settle");
+        Ok(Outcome::Again(DISPUTED))
+    }
+}
+
+impl NetworkController {
+    /// Returns what the networks of an Instance need.
+    fn networks(&self, context: &ReconcileContext, instance: &Instance) -> Networks {
+        let networks = match self.cell.networks.strategy {
+            Networking::Disabled => Ok(Networks {
+                verdict: Verdict::Disabled,
+                ..Networks::default()
+            }),
+            Networking::InterfaceClaims => self.by_interface_claims(context, instance),
+            Networking::Bindings => self.by_bindings(instance),
+        };
+        // A machine that runs keeps its networks while nothing can be learned about them.
+        networks.unwrap_or_else(|verdict| match gate::NETWORK.is_closed(instance) {
+            true => Networks {
+                verdict,
+                ..Networks::default()
+            },
+            false => Networks::default(),
+        })
+    }
+
+    fn by_interface_claims(
+        &self,
+        context: &ReconcileContext,
+        instance: &Instance,
+    ) -> Result<Networks, Verdict> {
+        let networks = &self.cell.networks;
+        let namespace = instance.namespace().unwrap_or_default();
+        let serving = listed(&networks.serving_locations, "")?;
+        let claims = listed(&networks.claims, &namespace)?;
+        let own = instance.labels();
+        let city = own
+            .get(labels::INSTANCE_CITY_CODE)
+            .map_or("", String::as_str);
+        Ok(interface_claims::networks(&interface_claims::Observed {
+            instance,
+            location: location::serving_location(&serving, city),
+            claims: &claims,
+            interfaces: &networks.interfaces.readable(&namespace),
+            now: context.now(),
+        }))
+    }
+
+    fn by_bindings(&self, instance: &Instance) -> Result<Networks, Verdict> {
+        let networks = &self.cell.networks;
+        let namespace = instance.namespace().unwrap_or_default();
+        let locations = listed_everywhere(&networks.locations)?;
+        let bindings = listed(&networks.bindings, &namespace)?;
+        let contexts = listed(&networks.contexts, &namespace)?;
+        let subnet_claims = listed(&networks.subnet_claims, &namespace)?;
+        let subnets = listed(&networks.subnets, &namespace)?;
+        let name = controller_name::<WorkloadDeployment>(instance.meta());
+        let deployment = name.and_then(|name| {
+            let deployment = self.cell.deployments.get(&namespace, name);
+            deployment.ok().flatten()
+        });
+        let Some(deployment) = deployment else {
+            return Ok(Networks::default());
+        };
+        let used = bindings::used_location(&deployment, &bindings);
+        let city = &deployment.spec.city_code;
+        Ok(bindings::networks(&bindings::Observed {
+            instance,
+            deployment: &deployment,
+            location: location::location_of_city(&locations, used, city),
+            bindings: &bindings,
+            contexts: &contexts,
+            subnet_claims: &subnet_claims,
+            subnets: &subnets,
+        }))
+    }
+
+    /// Shows that the API server of the cell refuses an object of the network operator.
+    async fn show(
+        &self,
+        context: &ReconcileContext,
+        instance: &Instance,
+        refusal: String,
+    ) -> Result<(), ReconcileError> {
+        let message = self.writer.shown_refusal(context, instance, "", refusal);
+        let networks = Networks {
+            verdict: Verdict::Blocked {
+                reason: reason::FAILED_TO_CREATE,
+                message,
+            },
+            ..Networks::default()
+        };
+        match plan(instance, networks, context.now()).step {
+            Some(step) => self.take(context, instance, step).await.map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes a step. Returns whether the caches show its result.
+    async fn take(
+        &self,
+        context: &ReconcileContext,
+        instance: &Instance,
+        step: NetworkStep,
+    ) -> Result<bool, ReconcileError> {
+        let cell = &self.cell;
+        let namespace = instance.namespace().unwrap_or_default();
+        let instances = Collection::new(&cell.client, &namespace, Some(&cell.instances));
+        match step {
+            NetworkStep::Object(step) => return self.write(context, &namespace, step).await,
+            NetworkStep::StampLocation(location) => {
+                let field = ("/spec/location", json!(location));
+                self.writer
+                    .add_field(context, &instances, instance, field)
+                    .await?;
+            }
+            NetworkStep::WriteStatus {
+                conditions,
+                interfaces,
+            } => {
+                let parts = [
+                    ("conditions", conditions.map(|it| json!(it))),
+                    ("networkInterfaces", interfaces.map(|it| json!(it))),
+                ];
+                let parts = parts.into_iter();
+                let parts = parts.filter_map(|(field, value)| Some((field.to_owned(), value?)));
+                let status = Value::Object(parts.collect::<Map<_, _>>());
+                self.writer
+                    .patch_status(context, &instances, instance, status)
+                    .await?;
+            }
+            NetworkStep::OpenGate => {
+                let opened = gate::NETWORK
+                    .open(&self.writer, context, &instances, instance)
+                    .await?;
+                return Ok(opened.is_some());
+            }
+            NetworkStep::ReportHolder(HolderReport {
+                interface,
+                conditions,
+            }) => {
+                let interfaces = &cell.networks.interfaces;
+                let to = Collection::new(&cell.client, &namespace, Some(interfaces));
+                let status = json!({"conditions": conditions});
+                self.writer
+                    .patch_status(context, &to, &interface, status)
+                    .await?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Writes an object of the network operator. Returns whether the caches show the result.
+    async fn write(
+        &self,
+        context: &ReconcileContext,
+        namespace: &str,
+        step: ObjectStep,
+    ) -> Result<bool, ReconcileError> {
+        let networks = &self.cell.networks;
+        match step {
+            ObjectStep::CreateInterfaceClaim(claim) => {
+                self.create(context, namespace, &networks.claims, &claim)
+                    .await?;
+            }
+            ObjectStep::CreateBinding(binding) => {
+                self.create(context, namespace, &networks.bindings, &binding)
+                    .await?;
+            }
+            ObjectStep::CreateSubnetClaim(claim) => {
+                self.create(context, namespace, &networks.subnet_claims, &claim)
+                    .await?;
+            }
+            ObjectStep::DeleteBinding(binding) => {
+                let bindings = Some(&networks.bindings);
+                let to = Collection::new(&self.cell.client, namespace, bindings);
+                self.writer.delete(context, &to, binding.as_ref()).await?;
+                // Its event triggers the next reconciliation.
+                return Ok(false);
+            }
+            ObjectStep::OwnSubnetClaim(claim, owners) => {
+                let claims = Some(&networks.subnet_claims);
+                let to = Collection::new(&self.cell.client, namespace, claims);
+                let metadata = json!({"ownerReferences": owners});
+                self.writer
+                    .patch_metadata(context, &to, claim.as_ref(), metadata)
+                    .await?;
+            }
+        }
+        Ok(true)
+    }
+
+    async fn create<K: Object + Resource<Scope = NamespaceResourceScope> + Serialize>(
+        &self,
+        context: &ReconcileContext,
+        namespace: &str,
+        cache: &Cache<K>,
+        object: &K,
+    ) -> Result<(), ReconcileError> {
+        let to = Collection::new(&self.cell.client, namespace, Some(cache));
+        let body = json!(object);
+        self.writer
+            .ensure(context, &to, None, &body, &[], |_: &K| true)
+            .await
+            .map(drop)
+    }
+}
+
+/// Returns the objects of a kind in a namespace. Those that cannot be decoded are missing.
+///
+/// # Errors
+///
+/// The verdict about networks if the API server does not serve the kind, or has not listed it yet.
+fn listed<K: Resource<DynamicType = ()>>(
+    cache: &Cache<K>,
+    namespace: &str,
+) -> Result<Vec<Arc<K>>, Verdict> {
+    is_listed(cache).map(|()| cache.readable(namespace))
+}
+
+/// Returns the objects of a kind in all namespaces, as [`listed`].
+fn listed_everywhere<K: Resource<DynamicType = ()>>(
+    cache: &Cache<K>,
+) -> Result<Vec<Arc<K>>, Verdict> {
+    is_listed(cache)?;
+    let objects = cache.keys().into_iter();
+    let objects = objects.filter_map(|(namespace, name)| cache.get(&namespace, &name).ok()?);
+    Ok(objects.collect())
+}
+
+fn is_listed<K: Resource<DynamicType = ()>>(cache: &Cache<K>) -> Result<(), Verdict> {
+    if let Some(message) = cache.refusal() {
+        return Err(Verdict::Blocked {
+            reason: reason::KIND_NOT_SERVED,
+            message,
+        });
+    }
+    match *cache.synced().borrow() {
+        true => Ok(()),
+        false => Err(Verdict::Unknown),
+    }
+}

@@ -1,0 +1,205 @@
+//! Decides what the networks of an Instance need next (docs/concepts/flow.md#networks).
+//!
+//! A plan has one step. After the step, the plan is made again from what the API server has stored. The strategies
+//! (`interface_claims`, `bindings`) decide which objects of the network operator an Instance needs, and whether they are
+//! finished. This module turns that into the condition `NetworkReady` and the gate.
+
+use std::time::Duration;
+
+use api::Instance;
+use api::condition::{Condition, ConditionStatus};
+use api::instance::{InstanceNetworkInterfaceStatus, LocationReference, NETWORK_READY};
+use api::networking::{NetworkBinding, NetworkInterface, NetworkInterfaceClaim, SubnetClaim};
+use api::reasons::network_ready as reason;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use std::sync::Arc;
+
+use crate::cell::location::LocationProblem;
+use crate::gate::{self, GateStep};
+use crate::objects::is_terminating;
+
+/// How long networks are awaited before the Instance shows it. Quick networks then cost no write. Creation times have
+/// whole seconds, so this is at least one second.
+const SHOWN: SignedDuration = SignedDuration::from_secs(2);
+
+/// What the networks of an Instance need.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Networks {
+    /// The next write of an object of the network operator.
+    pub(super) step: Option<ObjectStep>,
+    pub(super) verdict: Verdict,
+    /// The location of the Instance, if it is known.
+    pub(super) location: Option<LocationReference>,
+    /// The interfaces of the Instance. `None` if the infrastructure provider reports them.
+    pub(super) interfaces: Option<Vec<InstanceNetworkInterfaceStatus>>,
+    /// What the network operator must know about the Instance.
+    pub(super) holder: Option<HolderReport>,
+}
+
+/// Whether the networks of an Instance are there.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) enum Verdict {
+    /// It is not known yet. A later event decides.
+    #[default]
+    Unknown,
+    /// The cell makes no networks.
+    Disabled,
+    /// All networks are there.
+    Ready,
+    /// The network operator works.
+    Waiting(String),
+    /// Someone has to change something.
+    Blocked {
+        reason: &'static str,
+        message: String,
+    },
+}
+
+impl From<LocationProblem> for Verdict {
+    fn from(problem: LocationProblem) -> Self {
+        let LocationProblem { reason, message } = problem;
+        Self::Blocked { reason, message }
+    }
+}
+
+/// A write of an object of the network operator.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum ObjectStep {
+    CreateInterfaceClaim(Box<NetworkInterfaceClaim>),
+    CreateBinding(Box<NetworkBinding>),
+    DeleteBinding(Arc<NetworkBinding>),
+    CreateSubnetClaim(Box<SubnetClaim>),
+    /// Make these objects the owners of the claim.
+    OwnSubnetClaim(Arc<SubnetClaim>, Vec<OwnerReference>),
+}
+
+/// The conditions of a NetworkInterface with what the network operator must know about the Instance.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct HolderReport {
+    pub(super) interface: Arc<NetworkInterface>,
+    pub(super) conditions: Vec<Condition>,
+}
+
+/// The next step.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum NetworkStep {
+    Object(ObjectStep),
+    StampLocation(LocationReference),
+    /// Write these parts of the status of the Instance.
+    WriteStatus {
+        conditions: Option<Vec<Condition>>,
+        interfaces: Option<Vec<InstanceNetworkInterfaceStatus>>,
+    },
+    /// Remove the gate.
+    OpenGate,
+    ReportHolder(HolderReport),
+}
+
+/// The next step, and when to look again if there is none and nothing changes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Plan {
+    pub(super) step: Option<NetworkStep>,
+    pub(super) look_again: Option<Duration>,
+}
+
+/// Returns whether networks matter for an Instance. They do not for an Instance that was made without them.
+pub(super) fn is_managed(instance: &Instance) -> bool {
+    gate::NETWORK.is_closed(instance) || gate::NETWORK.stored(instance).is_some()
+}
+
+/// Plans for an Instance.
+pub(super) fn plan(instance: &Instance, networks: Networks, now: Timestamp) -> Plan {
+    let Networks {
+        step,
+        verdict,
+        location,
+        interfaces,
+        holder,
+    } = networks;
+    let holder = holder.map(NetworkStep::ReportHolder);
+    if is_terminating(instance) {
+        return Plan {
+            step: holder,
+            look_again: None,
+        };
+    }
+    if let Some(step) = step {
+        return Plan {
+            step: Some(NetworkStep::Object(step)),
+            look_again: None,
+        };
+    }
+    // The stamp changes the generation, so it precedes the condition.
+    if let Some(location) = location.filter(|_| instance.spec.location.is_none()) {
+        return Plan {
+            step: Some(NetworkStep::StampLocation(location)),
+            look_again: None,
+        };
+    }
+    let hidden_for = match &verdict {
+        Verdict::Waiting(_) if gate::NETWORK.stored(instance).is_none() => {
+            hidden_for(instance, now)
+        }
+        _ => None,
+    };
+    if hidden_for.is_some() {
+        return Plan {
+            step: holder,
+            look_again: hidden_for,
+        };
+    }
+    let gate = condition(verdict, now).map(|wanted| gate::NETWORK.step(instance, wanted));
+    let interfaces = interfaces.filter(|it| is_changed(instance, it) && gate.is_some());
+    let step = match (gate.flatten(), interfaces) {
+        (Some(GateStep::Write(conditions)), interfaces) => Some(NetworkStep::WriteStatus {
+            conditions: Some(conditions),
+            interfaces,
+        }),
+        (_, Some(interfaces)) => Some(NetworkStep::WriteStatus {
+            conditions: None,
+            interfaces: Some(interfaces),
+        }),
+        (Some(GateStep::Open), None) => Some(NetworkStep::OpenGate),
+        (None, None) => holder,
+    };
+    Plan {
+        step,
+        look_again: None,
+    }
+}
+
+/// Returns the condition for a verdict. Returns `None` if the stored condition stays.
+fn condition(verdict: Verdict, now: Timestamp) -> Option<Condition> {
+    let (status, reason, message) = match verdict {
+        Verdict::Unknown => return None,
+        Verdict::Disabled => (
+            ConditionStatus::True,
+            reason::NETWORK_DISABLED,
+            "the cell makes no networks".to_owned(),
+        ),
+        Verdict::Ready => (
+            ConditionStatus::True,
+            reason::NETWORK_AVAILABLE,
+            "the networks of the instance are ready".to_owned(),
+        ),
+        Verdict::Waiting(message) => (ConditionStatus::False, reason::PROVISIONING, message),
+        Verdict::Blocked { reason, message } => (ConditionStatus::False, reason, message),
+    };
+    Some(Condition::new(NETWORK_READY, status, reason, message, now))
+}
+
+/// Returns for how long the Instance does not yet show that it waits.
+fn hidden_for(instance: &Instance, now: Timestamp) -> Option<Duration> {
+    let created = instance.metadata.creation_timestamp.as_ref()?;
+    let left = SHOWN.saturating_sub(now.duration_since(created.0));
+    Duration::try_from(left).ok().filter(|left| !left.is_zero())
+}
+
+fn is_changed(instance: &Instance, interfaces: &[InstanceNetworkInterfaceStatus]) -> bool {
+    let status = instance.status.as_ref();
+    status.map_or(&[][..], |status| &status.network_interfaces) != interfaces
+}
+
+#[cfg(test)]
+mod tests;
