@@ -62,6 +62,10 @@ mod milo;
 mod namespaces;
 #[path = "federation/needs.rs"]
 mod needs;
+#[path = "federation/network_double.rs"]
+mod network_double;
+#[path = "federation/networks.rs"]
+mod networks;
 #[path = "federation/newer_crds.rs"]
 mod newer_crds;
 #[path = "federation/operations.rs"]
@@ -333,6 +337,8 @@ fn all() -> Vec<(&'static str, Test)> {
         Milo quota_double::behaves_as_milo;
         Milo quota_double::continues_after_outages;
         Apart quota_double::a_claim_for_a_project_is_registered;
+        Milo network_double::interface_claims_behave_as_documented;
+        Milo network_double::bindings_behave_as_documented;
         Admission admission::a_user_with_the_right_may_use_a_network;
         Admission admission::every_claim_identifies_the_requester;
         Admission admission::every_claim_reaches_the_authorizer;
@@ -376,6 +382,8 @@ fn all() -> Vec<(&'static str, Test)> {
         Apart takeover::objects_of_the_baseline_are_adopted;
         Apart quota::each_instance_waits_for_its_quota_and_returns_it;
         Apart autoscaling::kubernetes_scales_and_nobody_fights;
+        Apart networks::interface_claims_open_the_gate;
+        Apart networks::bindings_open_the_gate;
         Apart restore::the_hub_follows_the_project_again;
         Apart lifetime::nothing_outlives_a_killed_process;
         Apart lifetime::nothing_outlives_an_interrupted_process;

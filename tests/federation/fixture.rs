@@ -62,6 +62,7 @@ pub(crate) fn config(label: &str) -> anyhow::Result<Config> {
         default_thresholds: false,
         hub_etcd: false,
         quota: false,
+        networking: None,
     })
 }
 

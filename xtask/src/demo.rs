@@ -108,6 +108,7 @@ pub(crate) fn config(label: &str, binary: PathBuf, peers: Peers) -> Config {
         default_thresholds: false,
         hub_etcd: false,
         quota: false,
+        networking: None,
     }
 }
 

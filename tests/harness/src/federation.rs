@@ -27,14 +27,14 @@ use crate::plane::{Plane, PlanePorts};
 use crate::ports::Ports;
 use crate::process::{ChildProcess, Liveness};
 use crate::webhook_certificate::WebhookCertificate;
-use crate::{files, inotify, provider};
+use crate::{files, inotify};
 pub use config::{CellConfig, Config};
 pub(crate) use kept::KEPT_STATE;
 use kept::KeptProcesses;
 pub use kept::stop_kept;
 use parts::{
-    ETCD, manager_ports, our_crds, quota_kubeconfig, register_interpreter, start_cell, start_etcd,
-    start_hub, start_hub_etcd, start_project,
+    ETCD, manager_ports, our_crds, register_interpreter, start_cell, start_etcd, start_hub,
+    start_hub_etcd, start_in_cell, start_project,
 };
 pub use proxies::Proxies;
 
@@ -179,19 +179,15 @@ impl Federation {
         };
         // Karmada loads interpreters only at start, and does not interpret earlier objects again.
         let management = management.await?;
-        let runners = try_join_all(cells.iter().zip(&cell_ports).map(
-            |(cell, (cell_config, _, ports))| async {
-                if !(config.managers && cell_config.controllers) {
-                    return Ok((None, None));
-                }
-                let quota = quota_kubeconfig(config, &project).await?;
-                let (hub, quota) = (&hub, quota.as_deref());
-                let role = Role::Cell { cell, hub, quota };
-                let manager = Manager::start(setup, role, *ports).await?;
-                let provider = provider::start(cell.name(), cell.kubeconfig(), setup.logs).await?;
-                Ok((Some(manager), Some(provider)))
-            },
-        ));
+        let runners = cells.iter().zip(&cell_ports);
+        let runners = try_join_all(runners.map(|(cell, (of_cell, _, ports))| async {
+            if !(config.managers && of_cell.controllers) {
+                return Ok((None, None));
+            }
+            let planes = [&project, &hub, cell];
+            let (manager, provider) = start_in_cell(setup, config, planes, *ports).await?;
+            Ok((Some(manager), Some(provider)))
+        }));
         let (runners, _): (Vec<(_, _)>, _) = tokio::try_join!(runners, members)?;
 
         let cells = cells

@@ -9,6 +9,8 @@
 //!
 //! [`QuotaSystem`] is a double of Milo's quota system. It is added to the API servers of projects.
 //!
+//! [`NetworkOperator`] is a double of the network operator. It is added to the API server of a cell.
+//!
 //! [`Hub`] is a hub alone. Its cells are elsewhere.
 //!
 //! [`Node`] is a cluster with a real node, on which Pods run. It needs root.
@@ -35,6 +37,7 @@ pub mod kustomize;
 pub mod manager;
 pub mod manifests;
 pub mod milo;
+pub mod network_operator;
 pub mod networking;
 pub mod node;
 pub mod objects;
@@ -62,6 +65,7 @@ pub use federation::{CellConfig, Config, Federation};
 pub use hub::{Hub, HubConfig};
 pub use installation::{Installation, InstallationConfig};
 pub use milo::{Milo, MiloConfig};
+pub use network_operator::NetworkOperator;
 pub use node::{Node, NodeConfig};
 pub use plane::Plane;
 pub use quota::QuotaSystem;

@@ -39,6 +39,8 @@ pub(crate) enum Role<'a> {
         hub: &'a Plane,
         /// Kubeconfig of the project, if the cell enforces quota.
         quota: Option<&'a Path>,
+        /// `networking.strategy`. The default if it is empty.
+        networking: &'a str,
     },
     /// All projects of Milo. With a hub, the manager runs the management controllers. Without a hub, it runs the
     /// webhook server.
@@ -96,6 +98,10 @@ impl Manager {
             json!({"host": "127.0.0.1", "port": ports.webhook, "tls": tls})
         };
         let manager = PlaneUser::manager();
+        let networking = match &role {
+            Role::Cell { networking, .. } => *networking,
+            Role::Management { .. } | Role::Milo { .. } => "",
+        };
         let (name, webhook_server, discovery, mut args) = match role {
             Role::Management { project, hub } => (
                 format!("{}-manager", project.name()),
@@ -107,7 +113,9 @@ impl Manager {
                     "--enable-management-controllers=true".into(),
                 ],
             ),
-            Role::Cell { cell, hub, quota } => (
+            Role::Cell {
+                cell, hub, quota, ..
+            } => (
                 format!("{}-manager", cell.name()),
                 json!(null),
                 json!({
@@ -156,6 +164,7 @@ impl Manager {
             "metricsServer": {"secureServing": false, "bindAddress": metrics},
             "webhookServer": webhook_server,
             "discovery": discovery,
+            "networking": {"strategy": networking},
         });
         let config_file = setup.directory.join(format!("{name}.yaml"));
         fs::write(&config_file, config.to_string())?;

@@ -27,6 +27,8 @@ pub struct Config {
     pub hub_etcd: bool,
     /// Whether the cells enforce quota. Start a [`QuotaSystem`](crate::QuotaSystem) in the project then.
     pub quota: bool,
+    /// `networking.strategy` of the cells. Start a [`NetworkOperator`](crate::NetworkOperator) in each of them then.
+    pub networking: Option<&'static str>,
 }
 
 /// A cell to start.

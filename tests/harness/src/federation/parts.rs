@@ -4,13 +4,13 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::{CellConfig, Config, StartInputs};
-use crate::manager::{ManagerPorts, deploy};
+use crate::manager::{Manager, ManagerPorts, Role, deploy};
 use crate::objects::apply;
 use crate::plane::{Plane, PlanePorts, flag};
 use crate::ports::Ports;
 use crate::process::{ChildProcess, Program};
 use crate::rights::{CELL, HUB, PROJECT, PlaneUser, allow_quota};
-use crate::{checkout, karmada, networking, registration};
+use crate::{checkout, karmada, networking, provider, registration};
 
 /// File with the registration of the interpreter in Karmada.
 const INTERPRETER: &str = "components/federation/resource-interpreter-webhook.yaml";
@@ -116,10 +116,7 @@ pub(super) async fn start_project(
 }
 
 /// Gives the cells the right to claim quota in the project, if the configuration asks for it. Returns their kubeconfig.
-pub(super) async fn quota_kubeconfig(
-    config: &Config,
-    project: &Plane,
-) -> anyhow::Result<Option<PathBuf>> {
+async fn quota_kubeconfig(config: &Config, project: &Plane) -> anyhow::Result<Option<PathBuf>> {
     if !config.quota {
         return Ok(None);
     }
@@ -143,6 +140,25 @@ pub(super) async fn start_cell(
     )?;
     let flags = [flag("token-auth-file", &tokens)];
     Plane::start(setup, "cell", &cell.name, ports, crds, &flags, CELL).await
+}
+
+/// Starts compute-federation and an infrastructure provider in a cell. The planes are the project, the hub and the cell.
+pub(super) async fn start_in_cell(
+    setup: &StartInputs<'_>,
+    config: &Config,
+    [project, hub, cell]: [&Plane; 3],
+    ports: ManagerPorts,
+) -> anyhow::Result<(Manager, ChildProcess)> {
+    let quota = quota_kubeconfig(config, project).await?;
+    let role = Role::Cell {
+        cell,
+        hub,
+        quota: quota.as_deref(),
+        networking: config.networking.unwrap_or_default(),
+    };
+    let manager = Manager::start(setup, role, ports).await?;
+    let provider = provider::start(cell.name(), cell.kubeconfig(), setup.logs).await?;
+    Ok((manager, provider))
 }
 
 /// Registers our interpreter webhook from `deploy/` with Karmada. The address of the webhook is on loopback.
