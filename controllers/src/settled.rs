@@ -1,6 +1,7 @@
 //! Tests of all controllers together on a paused clock: they make no write while nothing changes, and a process that
 //! may not write keeps no keys.
 
+mod networks;
 mod quota;
 
 use std::sync::Arc;
@@ -70,11 +71,12 @@ impl System {
 
     /// Starts the controllers in a process that may not write yet.
     fn start_without_leadership() -> Self {
-        Self::start_cell(false)
+        Self::start_cell(false, Networking::Disabled)
     }
 
-    /// Starts the controllers in a process that may not write yet. The cell enforces quota or not.
-    fn start_cell(enforces_quota: bool) -> Self {
+    /// Starts the controllers in a process that may not write yet. The cell enforces quota or not, and makes networks in
+    /// this way.
+    fn start_cell(enforces_quota: bool, networking: Networking) -> Self {
         let server = || ApiServer::new().with_clock(clock);
         let (project, hub, cell) = (server(), server(), server());
         project.put(objects::namespace("default", "1"));
@@ -108,7 +110,7 @@ impl System {
                 let connect: ConnectLedger = Box::new(move |_| Ok(ledger.clone()));
                 connect
             }),
-            networking: Networking::default(),
+            networking,
             metrics: metrics.clone(),
             may_write: may_write.clone(),
             clock,
@@ -179,6 +181,23 @@ impl System {
                 "controller": {"observedTemplateHash": hash},
             });
         });
+    }
+
+    /// Starts the machine of an Instance that has conditions already.
+    async fn provide_again(&self, ordinal: i32) {
+        let name = format!("{WEB}-{ordinal}");
+        self.cell.modify::<Instance>(HUB_NAMESPACE, &name, |it| {
+            let generation = it["metadata"]["generation"].clone();
+            let hash = it["spec"]["controller"]["templateHash"].clone();
+            let conditions = it["status"]["conditions"].as_array_mut().unwrap();
+            for type_ in [PROGRAMMED, RUNNING] {
+                let mut condition = objects::condition(type_, "True");
+                condition["observedGeneration"] = generation.clone();
+                conditions.push(condition);
+            }
+            it["status"]["controller"] = json!({"observedTemplateHash": hash});
+        });
+        sleep(Duration::from_secs(1)).await;
     }
 
     /// Copies the status of the cell's deployment to the hub, as Karmada does.

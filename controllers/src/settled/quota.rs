@@ -5,30 +5,11 @@ use apiserver::KindId;
 
 use super::*;
 
-impl System {
-    /// Starts the machine of an Instance that has conditions already.
-    async fn provide_again(&self, ordinal: i32) {
-        let name = format!("{WEB}-{ordinal}");
-        self.cell.modify::<Instance>(HUB_NAMESPACE, &name, |it| {
-            let generation = it["metadata"]["generation"].clone();
-            let hash = it["spec"]["controller"]["templateHash"].clone();
-            let conditions = it["status"]["conditions"].as_array_mut().unwrap();
-            for type_ in [PROGRAMMED, RUNNING] {
-                let mut condition = objects::condition(type_, "True");
-                condition["observedGeneration"] = generation.clone();
-                conditions.push(condition);
-            }
-            it["status"]["controller"] = json!({"observedTemplateHash": hash});
-        });
-        sleep(Duration::from_secs(1)).await;
-    }
-}
-
 /// I-3: a cell that enforces quota writes nothing either. A grant opens the gate at once, because claims are watched.
 #[tokio::test(start_paused = true)]
 async fn a_cell_with_quota_opens_gates_at_once_and_then_makes_no_write_for_hours() {
     clock();
-    let system = System::start_cell(true);
+    let system = System::start_cell(true, Networking::Disabled);
     system.may_write.cancel();
     system.project.put(object(workload()));
     system.propagate().await;
