@@ -384,6 +384,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Apart autoscaling::kubernetes_scales_and_nobody_fights;
         Apart networks::interface_claims_open_the_gate;
         Apart networks::bindings_open_the_gate;
+        Apart networks::networks_and_quota_open_their_gates;
         Apart restore::the_hub_follows_the_project_again;
         Apart lifetime::nothing_outlives_a_killed_process;
         Apart lifetime::nothing_outlives_an_interrupted_process;

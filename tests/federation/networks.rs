@@ -9,10 +9,11 @@ use api::networking::{HOLDER_AVAILABLE, NetworkInterface, NetworkInterfaceClaim}
 use api::{Instance, Workload, WorkloadDeployment};
 use harness::audit::AuditPosition;
 use harness::network_operator::{Generation, NetworkDelays};
-use harness::{Config, Federation, NetworkOperator, networking, wait};
+use harness::quota::{INSTANCES, MEMORY, QuotaDelays, VCPUS};
+use harness::{Config, Federation, NetworkOperator, QuotaSystem, networking, wait};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, ListParams};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
@@ -168,6 +169,78 @@ async fn the_instance_has_its_interface(
         "{conditions:?}"
     );
     Ok(())
+}
+
+/// Networks come after three seconds, and quota for three of four Instances.
+pub(crate) async fn networks_and_quota_open_their_gates() -> anyhow::Result<()> {
+    let config = Config {
+        networking: Some("InterfaceClaims"),
+        quota: true,
+        ..fixture::config("gates")?
+    };
+    let federation = fixture::start_from(&config).await?;
+    let tested = with_quota(&federation).await;
+    tested.with_context(|| format!("in {}", federation.directory().display()))?;
+    federation.stop().await;
+    Ok(())
+}
+
+async fn with_quota(federation: &Federation) -> anyhow::Result<()> {
+    let project = "single";
+    let client = federation.project().client();
+    let quota = QuotaSystem::start(&[(project, client)], QuotaDelays::default()).await?;
+    for (resource, amount) in [(INSTANCES, 3), (VCPUS, 100_000), (MEMORY, 1_000_000)] {
+        quota.set_limit(project, resource, amount).await?;
+    }
+    let dfw = operate(federation, DFW, Generation::InterfaceClaims).await?;
+    let ord = operate(federation, ORD, Generation::InterfaceClaims).await?;
+    dfw.serve("dfw", "DFW").await?;
+    ord.serve("ord", "ORD").await?;
+    let space = Space::create(federation, "gates").await?;
+    space
+        .create_workload("web", &[("us", &["DFW", "ORD"], 2)])
+        .await?;
+    // The network of the denied Instance is ready, so only its quota is missing.
+    let gates = |instance: &Instance| {
+        let controller = instance.spec.controller.clone().unwrap_or_default();
+        let gates = controller.scheduling_gates.into_iter();
+        gates.map(|gate| gate.name).collect::<Vec<_>>()
+    };
+    let projections = space.in_project::<Instance>();
+    let denied = wait::eventually("one is denied and three run", WITHIN, || async {
+        let all = projections.list(&ListParams::default()).await?.items;
+        let ready = all.iter().filter(|it| fixture::is_ready(it)).count();
+        ensure!(
+            (ready, all.len()) == (3, 4),
+            "{ready} of {} are ready",
+            all.len()
+        );
+        let denied = all.into_iter().find(|it| !fixture::is_ready(it));
+        let denied = denied.context("all run")?;
+        ensure!(gates(&denied) == ["Quota"], "{:?}", gates(&denied));
+        Ok(denied)
+    })
+    .await?;
+    let status = denied.status.unwrap_or_default();
+    let ready = condition::find(&status.conditions, READY).context("no condition")?;
+    assert_eq!(ready.reason, "PendingQuota");
+    assert!(condition::is_true(&status.conditions, NETWORK_READY));
+
+    quota.set_limit(project, INSTANCES, 4).await?;
+    space.until_settled("web", 4).await?;
+    space.delete_workload("web").await?;
+    space.until_empty().await?;
+    until_none(
+        &[&dfw, &ord],
+        &["NetworkInterfaceClaim", "NetworkInterface"],
+    )
+    .await?;
+    wait::eventually("all quota is returned", WITHIN, || async {
+        let claims = quota.claims(project).await?;
+        ensure!(claims.is_empty(), "{} claims", claims.len());
+        Ok(())
+    })
+    .await
 }
 
 pub(crate) async fn bindings_open_the_gate() -> anyhow::Result<()> {
