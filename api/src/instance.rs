@@ -156,8 +156,8 @@ pub struct LocationReference {
     ]
 }))]
 pub struct InstanceStatus {
-    /// Known conditions: Ready, Programmed, Running, `NetworkReady` and `QuotaGranted`. `CopiedToHub` exists only while it
-    /// is False.
+    /// Known conditions: Ready, Programmed, Running, `NetworkReady` and `QuotaGranted`. `CopiedToHub` exists only while
+    /// it is False.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// Template hash that the infrastructure provider reports.

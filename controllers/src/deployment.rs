@@ -210,8 +210,8 @@ impl DeploymentController {
 }
 
 impl DeploymentController {
-    /// Adds to the body of a new Instance what other controllers remove or add later. The create is a POST, so a later apply
-    /// of this controller does not own these fields: it neither removes them nor adds them again.
+    /// Adds to the body of a new Instance what other controllers remove or add later. The create is a POST, so a later
+    /// apply of this controller does not own these fields: it neither removes them nor adds them again.
     fn prepare_new(&self, deployment: &WorkloadDeployment, body: &mut Value) {
         // The write-back needs its finalizer. Adding the finalizer later could conflict with the first write of the
         // infrastructure provider.

@@ -1,7 +1,7 @@
 //! Makes the networks of the Instances of a cell, and opens their gate `Network` (docs/concepts/flow.md#networks).
 //!
-//! The network operator of the cell does the work. This controller asks it with objects of its kinds, as the config file
-//! says, and reports in the condition `NetworkReady` of the Instance.
+//! The network operator of the cell does the work. This controller asks it with objects of its kinds, as the config
+//! file says, and reports in the condition `NetworkReady` of the Instance.
 
 mod bindings;
 mod interface_claims;
@@ -86,14 +86,12 @@ impl NetworkController {
     /// Returns what the networks of an Instance need.
     fn networks(&self, context: &ReconcileContext, instance: &Instance) -> Networks {
         let networks = match self.cell.networks.strategy {
-            Networking::Disabled => Ok(Networks {
-                verdict: Verdict::Disabled,
-                ..Networks::default()
-            }),
+            Networking::Disabled => Err(Verdict::Disabled),
             Networking::InterfaceClaims => self.by_interface_claims(context, instance),
             Networking::Bindings => self.by_bindings(instance),
         };
-        // A machine that runs keeps its networks while nothing can be learned about them.
+        // A machine that runs keeps its networks while nothing can be learned about them, and when the cell makes none
+        // any more.
         networks.unwrap_or_else(|verdict| match gate::NETWORK.is_closed(instance) {
             true => Networks {
                 verdict,

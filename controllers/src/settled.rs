@@ -74,8 +74,8 @@ impl System {
         Self::start_cell(false, Networking::Disabled)
     }
 
-    /// Starts the controllers in a process that may not write yet. The cell enforces quota or not, and makes networks in
-    /// this way.
+    /// Starts the controllers in a process that may not write yet. The cell enforces quota or not, and makes networks
+    /// in this way.
     fn start_cell(enforces_quota: bool, networking: Networking) -> Self {
         let server = || ApiServer::new().with_clock(clock);
         let (project, hub, cell) = (server(), server(), server());

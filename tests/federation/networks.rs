@@ -137,7 +137,8 @@ async fn remove_location(federation: &Federation, name: &str) -> anyhow::Result<
     Ok(())
 }
 
-/// The interface is in the status of the Instance on every plane, and the network operator knows that the Instance runs.
+/// The interface is in the status of the Instance on every plane, and the network operator knows that the Instance
+/// runs.
 async fn the_instance_has_its_interface(
     space: &Space<'_>,
     name: &str,

@@ -1,8 +1,8 @@
 //! Decides what the networks of an Instance need next (docs/concepts/flow.md#networks).
 //!
 //! A plan has one step. After the step, the plan is made again from what the API server has stored. The strategies
-//! (`interface_claims`, `bindings`) decide which objects of the network operator an Instance needs, and whether they are
-//! finished. This module turns that into the condition `NetworkReady` and the gate.
+//! (`interface_claims`, `bindings`) decide which objects of the network operator an Instance needs, and whether they
+//! are finished. This module turns that into the condition `NetworkReady` and the gate.
 
 use std::time::Duration;
 

@@ -226,6 +226,14 @@ async fn a_cell_that_makes_no_networks_opens_gates_of_former_versions() {
     assert_eq!(system.writes().await, [STATUS, INSTANCE]);
     assert_eq!(system.gates(), [QUOTA_GATE]);
     assert_eq!(system.reason().unwrap(), reason::NETWORK_DISABLED);
+    // The condition of an Instance that runs stays, whatever the cell made before.
+    system
+        .modify(|instance| {
+            instance["status"]["conditions"][0]["reason"] = json!("NetworkAvailable")
+        })
+        .await;
+    take_writes(&system.planes.servers());
+    assert_eq!(system.writes().await, [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]

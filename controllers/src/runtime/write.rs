@@ -297,8 +297,8 @@ impl Writer {
         self.wrote(context, to, "patch", &name, patched)
     }
 
-    /// Adds a field that the object does not have, at this JSON pointer, and returns the object as the API server stored
-    /// it. Other writers may change the status meanwhile.
+    /// Adds a field that the object does not have, at this JSON pointer, and returns the object as the API server
+    /// stored it. Other writers may change the status meanwhile.
     ///
     /// # Errors
     ///

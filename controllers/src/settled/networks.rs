@@ -1,6 +1,7 @@
 //! Tests of all controllers together with a cell that makes networks. The test does the work of the network operator.
 
 use api::networking::{CITY_CODE, HOLDER_AVAILABLE, NetworkInterface, NetworkInterfaceClaim};
+use api::reasons::network_ready::NO_MATCHING_LOCATION;
 
 use super::*;
 
@@ -47,7 +48,7 @@ async fn a_cell_with_networks_opens_gates_at_once_and_then_makes_no_write_for_ho
     system.propagate().await;
     let held = |it: &System| {
         let instance = it.cell.get::<Instance>(HUB_NAMESPACE, &format!("{WEB}-0"));
-        json!(instance).to_string().contains("NoMatchingLocation")
+        json!(instance).to_string().contains(NO_MATCHING_LOCATION)
     };
     system.until("held", held).await;
     system.cell.put(json!({

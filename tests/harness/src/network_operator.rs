@@ -17,7 +17,8 @@
 //!   owned by its Network. The binding is looked at again at intervals, because contexts are not watched for it. Later
 //!   changes of the binding have no effect.
 //! - The infrastructure provider programs contexts and subnets. They are Ready when they are Programmed.
-//! - A SubnetClaim gets a Subnet of the same name, owned by the context. The prefix depends on the city of the Location.
+//! - A SubnetClaim gets a Subnet of the same name, owned by the context. The prefix depends on the city of the
+//!   Location.
 //!
 //! Unlike the network operator, addresses come from a counter, and no traffic flows.
 

@@ -142,7 +142,8 @@ pub(super) async fn start_cell(
     Plane::start(setup, "cell", &cell.name, ports, crds, &flags, CELL).await
 }
 
-/// Starts compute-federation and an infrastructure provider in a cell. The planes are the project, the hub and the cell.
+/// Starts compute-federation and an infrastructure provider in a cell. The planes are the project, the hub and the
+/// cell.
 pub(super) async fn start_in_cell(
     setup: &StartInputs<'_>,
     config: &Config,

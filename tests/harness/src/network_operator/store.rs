@@ -102,8 +102,8 @@ impl Store {
         gone_is_done(patched)
     }
 
-    /// Merges fields and conditions into the status of an object. Nothing is written if nothing changes. Returns whether
-    /// something was written.
+    /// Merges fields and conditions into the status of an object. Nothing is written if nothing changes. Returns
+    /// whether something was written.
     pub(super) async fn set_status(
         &self,
         object: &DynamicObject,
