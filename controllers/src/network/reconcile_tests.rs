@@ -229,7 +229,7 @@ async fn a_cell_that_makes_no_networks_opens_gates_of_former_versions() {
     // The condition of an Instance that runs stays, whatever the cell made before.
     system
         .modify(|instance| {
-            instance["status"]["conditions"][0]["reason"] = json!("NetworkAvailable")
+            instance["status"]["conditions"][0]["reason"] = json!(reason::NETWORK_AVAILABLE);
         })
         .await;
     take_writes(&system.planes.servers());
