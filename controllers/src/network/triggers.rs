@@ -155,6 +155,10 @@ mod tests {
     struct FakeCell;
 
     impl CellLookups for FakeCell {
+        fn namespaces_of(&self, _: &str) -> Vec<String> {
+            Vec::new()
+        }
+
         fn project_of(&self, _: &str) -> Option<ProjectName> {
             None
         }

@@ -95,12 +95,11 @@ impl Ledgers {
             message: bounded(&error.to_string()),
             remedy: Remedy::Correct,
         })?;
-        let watches = self.watches.clone();
-        let watched = watches.as_ref();
+        let watches = self.watches.as_ref();
         let ledger = Arc::new(ProjectLedger {
             project: project.clone(),
-            watched: watched.map(|watches| watches.claims(project, client.clone())),
-            watches,
+            watched: watches.map(|watches| watches.claims(project, client.clone())),
+            watches: watches.map(Arc::clone),
             client,
             pause: Mutex::default(),
             buckets: Mutex::default(),

@@ -252,21 +252,26 @@ fn an_unsupported_management_policy_is_reported_and_does_nothing() {
     );
 }
 
+/// Returns the status that is planned for these Instances.
+fn status(deployment: &WorkloadDeployment, instances: Vec<Instance>) -> WorkloadDeploymentStatus {
+    let plan = plan(&Observed {
+        deployment,
+        instances: &shared(instances),
+        undecodable: &[],
+        autoscaler: &AutoscalerView::default(),
+        now: now(),
+    });
+    plan.status.unwrap()
+}
+
+fn available(status: &WorkloadDeploymentStatus) -> &condition::Condition {
+    condition::find(&status.conditions, AVAILABLE).unwrap()
+}
+
 #[test]
 fn the_status_counts_what_exists_what_is_ready_and_what_is_current() {
     let two = deployment(2);
     let older = made(&changed(&two), "web-1", false);
-    let status = |deployment: &WorkloadDeployment, instances: Vec<Instance>| {
-        plan(&Observed {
-            deployment,
-            instances: &shared(instances),
-            undecodable: &[],
-            autoscaler: &AutoscalerView::default(),
-            now: now(),
-        })
-        .status
-        .unwrap()
-    };
     let both = status(&two, vec![made(&two, "web-0", true), older]);
     let counters = [
         both.replicas,
@@ -337,15 +342,26 @@ fn the_status_counts_what_exists_what_is_ready_and_what_is_current() {
         reason(&some),
         Some((ConditionStatus::True, "StableInstanceFound".into()))
     );
-    let none_denied = denied.clone();
     let none = status(&two, vec![denied]);
-    let available = condition::find(&none.conditions, AVAILABLE).unwrap();
+    let available = available(&none);
     assert_eq!(available.reason, "PendingQuota");
     assert_eq!(
         available.message,
         format!("no instance of 2 is ready; {sentence}")
     );
-    // The cause that says most is shown, whichever Instance it holds back.
+    // `spec.replicas` overrides the minimum.
+    let mut scaled = deployment(1);
+    scaled.spec.replicas = Some(4);
+    assert_eq!(status(&scaled, vec![]).desired_replicas, 4);
+}
+
+/// The cause that says most is shown, whichever Instance it holds back.
+#[test]
+fn of_several_causes_the_one_that_says_most_is_shown() {
+    let two = deployment(2);
+    let mut denied = made(&two, "web-1", false);
+    let granted = condition("QuotaGranted", false, None);
+    denied.status.as_mut().unwrap().conditions.push(granted);
     let mut unplaced = made(&two, "web-0", false);
     let gates = &mut unplaced.spec.controller.as_mut().unwrap().scheduling_gates;
     gates.push(fixtures::object(json!({"name": "Network"})));
@@ -354,15 +370,11 @@ fn the_status_counts_what_exists_what_is_ready_and_what_is_current() {
         ..condition("NetworkReady", false, None)
     };
     unplaced.status.as_mut().unwrap().conditions.push(mismatch);
-    let both = status(&two, vec![none_denied, unplaced]);
-    let available = condition::find(&both.conditions, AVAILABLE).unwrap();
+    let both = status(&two, vec![denied, unplaced]);
+    let available = available(&both);
     assert_eq!(available.reason, "LocationMismatch");
     let sentence = "no instance of 2 is ready; Instance web-0 has no network: m";
     assert_eq!(available.message, sentence);
-    // `spec.replicas` overrides the minimum.
-    let mut scaled = deployment(1);
-    scaled.spec.replicas = Some(4);
-    assert_eq!(status(&scaled, vec![]).desired_replicas, 4);
 }
 
 /// Each Instance carries the label that the selector in the status selects.
