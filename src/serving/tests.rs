@@ -71,6 +71,10 @@ impl Gate {
 async fn large_bodies_have_threads_of_a_low_priority() {
     let servers = Servers::default();
     let runtime = servers.long_work_runtime().unwrap();
+    let waits = runtime.spawn(std::future::pending::<()>());
+    let others = servers.runtimes();
+    let alive = |of: &Handle| of.metrics().num_alive_tasks();
+    assert_eq!(others.lock().unwrap().iter().map(alive).sum::<usize>(), 1);
     let thread = runtime.spawn(async {
         let name = std::thread::current().name().map(str::to_owned);
         (name, getpriority_process(None).unwrap())
@@ -78,10 +82,6 @@ async fn large_bodies_have_threads_of_a_low_priority() {
     let expected = (Some("large bodies".to_owned()), LONG_WORK_NICE);
     assert_eq!(thread.await.unwrap(), expected);
     assert!(webhooks::long_work_max() < runtime.metrics().num_workers());
-    let waits = runtime.spawn(std::future::pending::<()>());
-    let others = servers.runtimes();
-    let alive = |of: &Handle| of.metrics().num_alive_tasks();
-    assert_eq!(others.lock().unwrap().iter().map(alive).sum::<usize>(), 1);
     waits.abort();
 }
 
