@@ -10,7 +10,7 @@ use crate::fold::cells::{
 };
 use crate::fold::condition::{ConditionView, ConditionsText, RememberedConditions};
 use crate::fold::status::{
-    Counters, Generations, KnownStatus, RememberedCell, StatusView, saturated,
+    Generations, KnownStatus, RememberedCell, RequiredCounters, StatusView, saturated,
 };
 
 /// Usual number of conditions in a status: `Available` and `ReplicasReady`.
@@ -137,12 +137,11 @@ fn status_view<'a>(cursor: &mut Cursor<'a>) -> Result<StatusView<'a>, NotCanonic
     let desired_replicas = counter(cursor, br#""desiredReplicas":"#)?;
     let generation = cursor.number(br#""generation":"#)?;
     let observed_generation = cursor.number(br#""observedGeneration":"#)?;
-    status.counters = Counters {
+    status.required_counters = RequiredCounters {
         current_replicas,
         desired_replicas,
         ready_replicas: counter(cursor, br#""readyReplicas":"#)?,
         replicas: counter(cursor, br#""replicas":"#)?,
-        updated_replicas: None,
     };
     if cursor.field(br#""reportingCell":"#) {
         status.set_reporting_cell(Some(cursor.text()?.into()));
@@ -155,10 +154,10 @@ fn status_view<'a>(cursor: &mut Cursor<'a>) -> Result<StatusView<'a>, NotCanonic
         resource_template_generation: cursor.number(br#""resourceTemplateGeneration":"#)?,
     };
     if cursor.field(br#""selector":"#) {
-        status.selector = Some(cursor.text()?.into());
+        status.set_selector(Some(cursor.text()?.into()));
     }
     let updated_replicas = cursor.number(br#""updatedReplicas":"#)?;
-    status.counters.updated_replicas = updated_replicas.map(saturated);
+    status.set_updated_replicas(updated_replicas.map(saturated));
     cursor.close()?;
     match cursor.since(&start) {
         None | Some("{}") => Err(NotCanonical),

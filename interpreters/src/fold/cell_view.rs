@@ -75,7 +75,7 @@ impl<'f, 'a> CellView<'f, 'a> {
 
     pub(super) fn counters(&self) -> Counters {
         match self.state {
-            CellState::Report(status) | CellState::HubStatus(status) => status.counters,
+            CellState::Report(status) | CellState::HubStatus(status) => status.counters(),
             CellState::Memory(cell) => cell.counters(),
             CellState::Nothing => Counters::default(),
         }

@@ -38,10 +38,10 @@ pub(super) fn sum(cells: &[CellView<'_, '_>]) -> Counters {
 /// selector of one cell would not find the instances of another cell, and `status.cells` does not remember it.
 pub(super) fn common_selector<'f>(cells: &[CellView<'f, '_>]) -> Option<&'f str> {
     if let [single] = cells {
-        return single.whole?.selector.as_deref();
+        return single.whole?.selector();
     }
     let mut selectors = cells.iter().map(|cell| match cell.source {
-        Source::Report(report) => report.selector.as_deref(),
+        Source::Report(report) => report.selector(),
         Source::Memory | Source::Nothing => None,
     });
     let first = selectors.next()??;

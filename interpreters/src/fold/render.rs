@@ -151,7 +151,7 @@ impl<'a> StatusFold<'a> {
         // cell.
         let is_unnamed = former.reporting_cell().is_none()
             && former.cells().is_empty()
-            && (former.counters != Counters::default() || !former.conditions.is_empty());
+            && (former.counters() != Counters::default() || !former.conditions.is_empty());
         if is_unnamed && !any_report && !self.cells.is_empty() {
             return vec![CellView::of_hub_status(None, former)];
         }

@@ -133,11 +133,11 @@ impl<'f, 'a> RenderedStatus<'f, 'a> {
             ..Generations::default()
         };
         // The cheap comparisons are first.
-        self.counters == former.counters
+        self.counters == former.counters()
             && self.observed_generation == observed_generation
             && former.generations == without_added
             && self.reporting_cell == former.reporting_cell()
-            && self.selector == former.selector.as_deref()
+            && self.selector == former.selector()
             && self.conditions == former.conditions
             && self.cells_reporting.as_ref() == former.cells_reporting()
             && self.cells.len() == former.cells().len()

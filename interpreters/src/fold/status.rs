@@ -16,19 +16,26 @@ use api::decode::{from_str, visit_map};
 /// A status, borrowed from the request. Only the fields that the fold needs are decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct StatusView<'a> {
-    pub(crate) counters: Counters,
+    pub(crate) required_counters: RequiredCounters,
     /// All conditions except `CellsReporting`.
     pub(crate) conditions: Vec<ConditionView<'a>>,
     pub(crate) conditions_text: ConditionsText<'a>,
     pub(crate) generations: Generations,
-    /// `status.selector`.
-    pub(crate) selector: Option<Cow<'a, str>>,
-    hub_fields: Option<Box<HubFields<'a>>>,
+    rare_fields: Option<Box<RareFields<'a>>>,
     /// The fields that the fold does not know.
     pub(crate) others: Fields<'a>,
 }
 
-/// The counters. The CRD requires them, except `updatedReplicas`, because former versions do not write it.
+/// The counters that the CRD requires.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RequiredCounters {
+    pub(crate) current_replicas: i32,
+    pub(crate) desired_replicas: i32,
+    pub(crate) ready_replicas: i32,
+    pub(crate) replicas: i32,
+}
+
+/// All counters. Former versions do not write `updatedReplicas`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Counters {
     pub(crate) current_replicas: i32,
@@ -66,6 +73,15 @@ pub(crate) struct RememberedCell<'a> {
     pub(crate) updated_replicas: Option<i32>,
 }
 
+/// Fields that a status need not have. They are stored apart, because a request can have many statuses without them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct RareFields<'a> {
+    selector: Option<Cow<'a, str>>,
+    updated_replicas: Option<i32>,
+    reporting_cell: Option<Cow<'a, str>>,
+    hub_fields: Option<Box<HubFields<'a>>>,
+}
+
 /// Fields that the fold adds, so only the status on the hub has them. They are stored apart, because a request can
 /// contain very many reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,7 +89,6 @@ struct HubFields<'a> {
     /// `status.cells`.
     cells: Vec<RememberedCell<'a>>,
     cells_reporting: Option<ConditionView<'a>>,
-    reporting_cell: Option<Cow<'a, str>>,
 }
 
 impl<'a> StatusView<'a> {
@@ -96,9 +111,39 @@ impl<'a> StatusView<'a> {
         valid.then_some(self)
     }
 
+    /// Returns all counters.
+    pub(crate) fn counters(&self) -> Counters {
+        let required = self.required_counters;
+        let rare = self.rare_fields.as_ref();
+        Counters {
+            current_replicas: required.current_replicas,
+            desired_replicas: required.desired_replicas,
+            ready_replicas: required.ready_replicas,
+            replicas: required.replicas,
+            updated_replicas: rare.and_then(|fields| fields.updated_replicas),
+        }
+    }
+
+    pub(crate) fn set_updated_replicas(&mut self, replicas: Option<i32>) {
+        self.change_rare_fields(|fields| fields.updated_replicas = replicas);
+    }
+
+    /// Returns `status.selector`.
+    pub(crate) fn selector(&self) -> Option<&str> {
+        self.rare_fields.as_ref()?.selector.as_deref()
+    }
+
+    pub(crate) fn set_selector(&mut self, selector: Option<Cow<'a, str>>) {
+        self.change_rare_fields(|fields| fields.selector = selector);
+    }
+
+    fn hub_fields(&self) -> Option<&HubFields<'a>> {
+        self.rare_fields.as_ref()?.hub_fields.as_deref()
+    }
+
     /// Returns `status.cells`.
     pub(crate) fn cells(&self) -> &[RememberedCell<'a>] {
-        let fields = self.hub_fields.as_ref();
+        let fields = self.hub_fields();
         fields.map_or(&[], |fields| fields.cells.as_slice())
     }
 
@@ -108,27 +153,24 @@ impl<'a> StatusView<'a> {
 
     /// Returns `CellsReporting`.
     pub(crate) fn cells_reporting(&self) -> Option<&ConditionView<'a>> {
-        self.hub_fields.as_ref()?.cells_reporting.as_ref()
+        self.hub_fields()?.cells_reporting.as_ref()
     }
 
     /// Returns `status.reportingCell`.
     pub(crate) fn reporting_cell(&self) -> Option<&str> {
-        self.hub_fields.as_ref()?.reporting_cell.as_deref()
+        self.rare_fields.as_ref()?.reporting_cell.as_deref()
     }
 
     pub(crate) fn set_reporting_cell(&mut self, name: Option<Cow<'a, str>>) {
-        self.change_hub_fields(|fields| fields.reporting_cell = name);
+        self.change_rare_fields(|fields| fields.reporting_cell = name);
     }
 
     fn change_hub_fields(&mut self, change: impl FnOnce(&mut HubFields<'a>)) {
-        let mut fields = self
-            .hub_fields
-            .take()
-            .map(|fields| *fields)
-            .unwrap_or_default();
-        change(&mut fields);
-        let is_empty = fields == HubFields::default();
-        self.hub_fields = (!is_empty).then(|| Box::new(fields));
+        self.change_rare_fields(|rare| change_box(&mut rare.hub_fields, change));
+    }
+
+    fn change_rare_fields(&mut self, change: impl FnOnce(&mut RareFields<'a>)) {
+        change_box(&mut self.rare_fields, change);
     }
 
     /// Moves `CellsReporting` out of `conditions`.
@@ -141,6 +183,13 @@ impl<'a> StatusView<'a> {
             self.conditions_text = ConditionsText::default();
         }
     }
+}
+
+/// Changes what is in a box. An empty value needs no box.
+fn change_box<T: Default + PartialEq>(fields: &mut Option<Box<T>>, change: impl FnOnce(&mut T)) {
+    let mut changed = fields.take().unwrap_or_default();
+    change(&mut changed);
+    *fields = Some(changed).filter(|changed| **changed != T::default());
 }
 
 impl RememberedCell<'_> {
@@ -184,7 +233,7 @@ impl<'a> Visitor<'a> for StatusVisitor<'a> {
             ..StatusView::default()
         };
         let mut is_empty = true;
-        let mut counters = Counters::default();
+        let mut counters = RequiredCounters::default();
         let mut generations = Generations::default();
         let mut conditions: Vec<ConditionView<'a>> = Vec::new();
         while let Some(Text(name)) = fields.next_key()? {
@@ -194,7 +243,7 @@ impl<'a> Visitor<'a> for StatusVisitor<'a> {
                 "desiredReplicas" => counters.desired_replicas = counter(&mut fields)?,
                 "readyReplicas" => counters.ready_replicas = counter(&mut fields)?,
                 "replicas" => counters.replicas = counter(&mut fields)?,
-                "updatedReplicas" => counters.updated_replicas = optional_counter(&mut fields)?,
+                "updatedReplicas" => status.set_updated_replicas(optional_counter(&mut fields)?),
                 "assignedMinReplicas" => generations.assigned_min_replicas = share(&mut fields)?,
                 "assignedReplicas" => generations.assigned_replicas = share(&mut fields)?,
                 "generation" => generations.generation = fields.next_value()?,
@@ -210,7 +259,7 @@ impl<'a> Visitor<'a> for StatusVisitor<'a> {
                 }
                 "selector" => {
                     let selector = fields.next_value::<Option<Text<'_>>>()?;
-                    status.selector = selector.map(|Text(selector)| selector);
+                    status.set_selector(selector.map(|Text(selector)| selector));
                 }
                 _ if self.text.is_none() => return Err(M::Error::custom("an unknown field")),
                 other => {
@@ -236,7 +285,7 @@ impl<'a> Visitor<'a> for StatusVisitor<'a> {
             return Err(M::Error::custom(CELLS_REPORTING));
         }
         let mut status = StatusView {
-            counters,
+            required_counters: counters,
             conditions,
             generations,
             ..status
@@ -322,7 +371,7 @@ mod tests {
         let replicas = |text: &str| {
             let status = format!(r#"{{"replicas":{text}}}"#);
             let status: &'static str = Box::leak(status.into_boxed_str());
-            StatusView::parse(status).map(|status| status.counters.replicas)
+            StatusView::parse(status).map(|status| status.counters().replicas)
         };
         assert_eq!(replicas("3"), Some(3));
         assert_eq!(replicas("null"), Some(0));

@@ -55,12 +55,12 @@ pub fn no_matching_cell(
     let status = RenderedStatus {
         cells: Vec::new(),
         conditions,
-        counters: former.counters,
+        counters: former.counters(),
         observed_generation: former.generations.observed_generation,
         others: Some(&former.others),
         cells_reporting: Some(cells_reporting),
         reporting_cell: None,
-        selector: former.selector.as_deref(),
+        selector: former.selector(),
     };
     let mut text = Vec::new();
     status.write(&mut text).ok()?;
