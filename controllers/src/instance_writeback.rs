@@ -57,7 +57,8 @@ impl Controller for InstanceWriteback {
         key: ObjectKey,
     ) -> Result<Outcome, ReconcileError> {
         if let Some(instance) = self.terminating(&key) {
-            return self.release(context, &key, &instance).await;
+            self.release(context, &key, &instance).await?;
+            return Ok(Outcome::Settled);
         }
         let Some(instance) = self.cell.instances.get(&key.namespace, &key.name)? else {
             let leftovers = LeftoverCopies {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use api::{WorkloadDeployment, annotations, labels};
+use api::{annotations, labels};
 use apiserver::{ApiServer, Fault, KindId, Verb, objects};
 use tokio::time::sleep;
 
@@ -255,86 +255,6 @@ async fn deletion_keeps_a_copy_that_another_cell_has_just_adopted() {
         .unwrap()
         .unwrap();
     assert!(on_hub(&planes).is_some() && in_cell(&planes).is_none());
-}
-
-/// Puts the live WorkloadDeployment of the Instance into the cell. `began` is when the deletion of the Instance began.
-async fn start_terminating_under_its_deployment(began: &str) -> (CellPlanes, InstanceWriteback) {
-    let (planes, writeback) = start_terminating().await;
-    let mut web = copy("web");
-    web["metadata"]["uid"] = json!("in-cell");
-    planes.cell.put(web);
-    planes
-        .cell
-        .modify::<Instance>(HUB_NAMESPACE, NAME, |instance| {
-            instance["metadata"]["deletionTimestamp"] = json!(began);
-            instance["metadata"]["ownerReferences"] = json!([{
-                "apiVersion": api::API_VERSION, "kind": "WorkloadDeployment", "name": "web",
-                "uid": "in-cell", "controller": true,
-            }]);
-        });
-    settle().await;
-    (planes, writeback)
-}
-
-/// The replacement of an Instance does not wait for the hub. What is left on the hub is deleted later.
-#[tokio::test(start_paused = true)]
-async fn an_instance_ends_without_a_hub_that_does_not_answer() {
-    let (long_ago, just_now) = ("2026-11-21T09:59:00Z", "2026-11-21T09:59:59Z");
-    let unreachable = Fault::refuse(503);
-    let (planes, writeback) = start_terminating_under_its_deployment(just_now).await;
-    planes.hub.fail(unreachable.clone());
-    let context = crate::fixtures::servers::context();
-    let waiting = writeback.reconcile(&context, object_key(NAME)).await;
-    assert_eq!(waiting.unwrap(), Outcome::Again(Duration::from_secs(9)));
-    assert!(in_cell(&planes).is_some());
-
-    let (planes, writeback) = start_terminating_under_its_deployment(long_ago).await;
-    planes.hub.fail(unreachable.clone());
-    let reconciled = reconcile(&writeback, object_key(NAME)).await;
-    assert!(reconciled.unwrap().is_ok());
-    assert!(in_cell(&planes).is_none() && on_hub(&planes).is_some());
-    // The key is tried again until the hub answers.
-    let reconciled = reconcile(&writeback, object_key(NAME)).await;
-    assert!(reconciled.unwrap().is_err());
-    planes.hub.heal();
-    let reconciled = reconcile(&writeback, object_key(NAME)).await;
-    assert!(reconciled.unwrap().is_ok());
-    assert!(on_hub(&planes).is_none());
-}
-
-/// A hub that answers with a refusal holds the Instance. So does a WorkloadDeployment that ends or has ended: nothing
-/// would find the copy after a restart.
-#[tokio::test(start_paused = true)]
-async fn an_instance_waits_for_a_hub_that_refuses_and_at_the_end_of_its_deployment() {
-    let long_ago = "2026-11-21T09:59:00Z";
-    let (planes, writeback) = start_terminating_under_its_deployment(long_ago).await;
-    for fault in [
-        Fault::refuse(403),
-        Fault::answer(404, "404 page not found\n"),
-    ] {
-        planes.hub.fail(fault);
-        let reconciled = reconcile(&writeback, object_key(NAME)).await;
-        assert!(reconciled.unwrap().is_err());
-        assert!(in_cell(&planes).is_some());
-        planes.hub.heal();
-    }
-    planes.hub.fail(Fault::refuse(503));
-    planes
-        .cell
-        .modify::<WorkloadDeployment>(HUB_NAMESPACE, "web", |web| {
-            web["metadata"]["finalizers"] = json!([finalizers::WORKLOAD_CONTROLLER]);
-            web["metadata"]["deletionTimestamp"] = json!(long_ago);
-        });
-    settle().await;
-    let reconciled = reconcile(&writeback, object_key(NAME)).await;
-    assert!(reconciled.unwrap().is_err());
-    planes
-        .cell
-        .remove::<WorkloadDeployment>(HUB_NAMESPACE, "web");
-    settle().await;
-    let reconciled = reconcile(&writeback, object_key(NAME)).await;
-    assert!(reconciled.unwrap().is_err());
-    assert!(in_cell(&planes).is_some());
 }
 
 #[tokio::test(start_paused = true)]

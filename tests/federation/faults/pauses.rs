@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use api::instance::READY;
-use api::{Instance, WorkloadDeployment, condition};
+use api::{Instance, condition};
 use harness::{Federation, Plane, provider, wait};
 use serde_json::json;
-use tokio::time::{self, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use super::fixture::{FaultFixture, FaultyPhase, LifecyclePhase};
-use crate::fixture::{DFW, Space, WITHIN, is_ready, patch, template};
+use crate::fixture::{DFW, Space, WITHIN, patch};
 
 /// Duration of a pause. The pause is longer than each of these times: the request timeout, the idle time of watches,
 /// and the time after which Karmada marks a cell as lost.
@@ -19,10 +19,6 @@ const PAUSE: Duration = Duration::from_mins(2);
 const BACK: Duration = Duration::from_mins(2);
 /// Time of a wait that is shorter than the request timeout, so that a request is still without an answer.
 const UNANSWERED: Duration = Duration::from_secs(15);
-
-/// Time limit for the replacement of an Instance, and for its deletion, while the hub hangs. A request to the hub waits
-/// for 30 s, and a rollout replaces one Instance after the other.
-const REPLACED: Duration = Duration::from_mins(3);
 
 /// Suspends the API server of the project, the hub and a cell, each in the middle of each phase.
 pub(crate) async fn long_pauses(federation: &Federation) -> anyhow::Result<()> {
@@ -54,45 +50,6 @@ pub(crate) async fn a_cell_beside_a_hub_that_hangs(federation: &Federation) -> a
     drop(paused);
     manager.restart().await?;
     wait::until(&space.on_hub(), name, "stopped", WITHIN, is_stopped).await?;
-    space.delete_workload("web").await?;
-    space.until_empty().await
-}
-
-/// While the hub does not answer, Instances are replaced and deleted all the same. When it answers again, it has the
-/// copies of the Instances that the cell has, and no other.
-pub(crate) async fn instances_are_replaced_while_the_hub_hangs(
-    federation: &Federation,
-) -> anyhow::Result<()> {
-    let space = Space::create(federation, "replaced").await?;
-    space.create_workload("web", &[("us", &["DFW"], 2)]).await?;
-    space.until_settled("web", 2).await?;
-    let (deployment, name) = ("web-us-dfw", "web-us-dfw-1");
-    space
-        .until_instances(space.on_hub(), &["web-us-dfw-0", name])
-        .await?;
-    let in_cell = space.in_cell::<Instance>(DFW);
-    let former = in_cell.get(name).await?.metadata.uid;
-    let paused = PausedPlane::new(federation.hub())?;
-    // Karmada cannot send a new template, so it is changed in the cell. Karmada takes the change back later.
-    let deployments = space.in_cell::<WorkloadDeployment>(DFW);
-    let mut template = template();
-    let image = template.pointer_mut("/spec/runtime/sandbox/containers/0/image");
-    *image.context("no image")? = json!("app:2");
-    let change = json!({"spec": {"template": template}});
-    patch(&deployments, deployment, change).await?;
-    let begin = time::Instant::now();
-    let is_new = |instance: &Instance| instance.metadata.uid != former && is_ready(instance);
-    wait::until(&in_cell, name, "replaced", REPLACED, is_new).await?;
-    eprintln!("replaced after {:.1} s", begin.elapsed().as_secs_f64());
-    let one = json!({"spec": {"scaleSettings": {"minReplicas": 1}}});
-    patch(&deployments, deployment, one).await?;
-    wait::gone(&in_cell, name, REPLACED).await?;
-    drop(paused);
-    let two = ["web-us-dfw-0", name];
-    space.until_settled("web", 2).await?;
-    for instances in [in_cell.clone(), space.on_hub(), space.in_project()] {
-        space.until_instances(instances, &two).await?;
-    }
     space.delete_workload("web").await?;
     space.until_empty().await
 }

@@ -180,7 +180,7 @@ async fn an_instance_counts_as_copied_only_after_the_hub_has_its_copy() {
     let deployment = copy("web");
     planes
         .hub
-        .remove::<WorkloadDeployment>(HUB_NAMESPACE, "web");
+        .remove::<api::WorkloadDeployment>(HUB_NAMESPACE, "web");
     converge(&writeback, || object_key(NAME), &planes.servers()).await;
     planes.hub.put(deployment);
     for code in [409, 429, 503] {
