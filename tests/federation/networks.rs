@@ -208,7 +208,7 @@ async fn with_quota(federation: &Federation) -> anyhow::Result<()> {
         gates.map(|gate| gate.name).collect::<Vec<_>>()
     };
     let projections = space.in_project::<Instance>();
-    let denied = wait::eventually("one is denied and three run", WITHIN, || async {
+    wait::eventually("one is denied and three run", WITHIN, || async {
         let all = projections.list(&ListParams::default()).await?.items;
         let ready = all.iter().filter(|it| fixture::is_ready(it)).count();
         ensure!(
@@ -219,13 +219,16 @@ async fn with_quota(federation: &Federation) -> anyhow::Result<()> {
         let denied = all.into_iter().find(|it| !fixture::is_ready(it));
         let denied = denied.context("all run")?;
         ensure!(gates(&denied) == ["Quota"], "{:?}", gates(&denied));
-        Ok(denied)
+        let status = denied.status.unwrap_or_default();
+        let ready = condition::find(&status.conditions, READY).context("no condition")?;
+        ensure!(ready.reason == "PendingQuota", "{}", ready.reason);
+        ensure!(
+            condition::is_true(&status.conditions, NETWORK_READY),
+            "no network"
+        );
+        Ok(())
     })
     .await?;
-    let status = denied.status.unwrap_or_default();
-    let ready = condition::find(&status.conditions, READY).context("no condition")?;
-    assert_eq!(ready.reason, "PendingQuota");
-    assert!(condition::is_true(&status.conditions, NETWORK_READY));
 
     quota.set_limit(project, INSTANCES, 4).await?;
     space.until_settled("web", 4).await?;
