@@ -4,6 +4,8 @@ use std::iter;
 
 /// The alphabet of Kubernetes' `SafeEncodeString`. It has no vowels, so a hash never contains a word by chance.
 const SAFE: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+/// Longest name of most kinds of objects, in characters.
+pub(crate) const OBJECT_NAME_MAX: usize = 253;
 /// Longest value of a label, in characters. Names of WorkloadDeployments are used as label values too.
 const LABEL_VALUE_MAX: usize = 63;
 

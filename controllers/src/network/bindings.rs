@@ -27,8 +27,6 @@ use crate::objects::{MANAGED_BY, controller_uid, is_terminating, owner_reference
 const CLASS: &str = "private";
 /// Family of the addresses of Instances.
 const FAMILY: &str = "IPv4";
-/// Longest name of an object, in characters.
-const NAME_MAX: usize = 253;
 
 /// A snapshot of a WorkloadDeployment, and of the objects of the network operator in its namespace.
 pub(super) struct Observed<'a> {
@@ -293,7 +291,7 @@ fn create_subnet_claim(
     let context = context.name_any();
     let readable = format!("{context}-0");
     let hashed = names::with_hash(&readable, &names::hash(&[&context, &location.name]));
-    let is_possible = readable.len() <= NAME_MAX;
+    let is_possible = readable.len() <= names::OBJECT_NAME_MAX;
     let taken = |name: &str| {
         let mut claims = observed.subnet_claims.iter();
         claims.find(|claim| claim.metadata.name.as_deref() == Some(name))

@@ -34,8 +34,6 @@ const LABELS: [&str; 4] = [
 ];
 /// The conditions that open the gate, in the order in which they become True.
 const NEEDED: [&str; 3] = [BOUND, ALLOCATED, PREPARED];
-/// Longest name of an object, in characters.
-const NAME_MAX: usize = 253;
 
 /// A snapshot of an Instance, and of the objects of the network operator in its namespace.
 pub(super) struct Observed<'a> {
@@ -130,7 +128,7 @@ fn claim<'a>(observed: &Observed<'a>, interface: &str) -> Claim<'a> {
     let instance_name = instance.name_any();
     let readable = format!("{instance_name}-{interface}");
     let hashed = names::with_hash(&readable, &names::hash(&[&instance_name, interface]));
-    let is_possible = readable.len() <= NAME_MAX;
+    let is_possible = readable.len() <= names::OBJECT_NAME_MAX;
     for name in [Some(readable).filter(|_| is_possible), Some(hashed)] {
         let Some(name) = name else {
             continue;
