@@ -41,6 +41,8 @@ struct NamespaceWrites {
     of_rollout: usize,
     /// Our writes of the statuses of deployments in cells.
     of_cells: usize,
+    /// Karmada's creates of deployments in cells.
+    of_deliveries: usize,
 }
 
 fn written(position: &AuditPosition, space: &Space<'_>) -> anyhow::Result<NamespaceWrites> {
@@ -74,6 +76,9 @@ fn written(position: &AuditPosition, space: &Space<'_>) -> anyhow::Result<Namesp
                 written.of_rollout += 1;
             }
             (true, _, "workloaddeployments/status") => written.of_cells += 1,
+            (false, _, "workloaddeployments") if write.verb == "create" => {
+                written.of_deliveries += 1;
+            }
             _ => {}
         }
     }
@@ -99,6 +104,7 @@ async fn writes_no_more_than(
         of_readiness,
         of_rollout,
         of_cells,
+        of_deliveries,
     } = written(position, space)?;
     // Each write in a cell needs a cause. Otherwise superfluous writes there would allow more writes on the other
     // planes.
@@ -113,9 +119,10 @@ async fn writes_no_more_than(
         "{what}: {of_cells} statuses of the cell's deployment"
     );
     eprintln!("{what}: {of_cells} statuses of the cell's deployment");
-    // One status of Karmada per status of the cell, and one for the new generation of the hub's object.
+    // One status of Karmada per status of the cell, one for the new generation of the hub's object, and one for a new
+    // object in a cell that has no status yet.
     ensure!(
-        of_deployments <= of_cells + 1,
+        of_deployments <= of_cells + 1 + of_deliveries,
         "{what}: {of_deployments} statuses on the hub, {of_cells} in the cell"
     );
     let mut needed: WriteCounts = fixed
