@@ -58,7 +58,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Option<AutoscalerStep> {
         Settings::Off => None,
         Settings::On(spec) => Some(spec),
         // The former autoscaler goes on until the settings are corrected.
-        Settings::Invalid(_) => return None,
+        Settings::Invalid(_) => own.map(|own| Box::new(own.spec.clone())),
     };
     let replicas = deployment.spec.replicas;
     let may_be_assigned = match (own, replicas) {

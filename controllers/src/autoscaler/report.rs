@@ -41,9 +41,15 @@ pub(crate) fn autoscaling_ready(
     let mut condition = Condition::new(AUTOSCALING_READY, status, reason.as_str(), message, now);
     let former = deployment.status.as_ref();
     let former = former.and_then(|it| condition::find(&it.conditions, AUTOSCALING_READY));
+    let is_measured = ![
+        reason::AUTOSCALER_RECONCILE_FAILED,
+        reason::AUTOSCALER_READY,
+        reason::AWAITING_AUTOSCALER,
+    ]
+    .contains(&condition.reason.as_str());
     if let Some(former) = former
         && (former.status, &former.reason) == (condition.status, &condition.reason)
-        && reason != reason::AUTOSCALER_RECONCILE_FAILED
+        && is_measured
     {
         condition.message.clone_from(&former.message);
     }

@@ -203,7 +203,16 @@ fn a_metric_that_no_autoscaler_has_is_named_and_changes_nothing() {
         assert!(problem.contains(path), "{problem}");
         assert!(deployment.spec.scale_settings.is_autoscaled());
         let made = autoscaler(&scaled(2, 5), 2);
-        assert_eq!(step(&deployment, Some(&made), None), None);
+        let running = with_replicas(&deployment, 2);
+        assert_eq!(step(&running, Some(&made), None), None);
+        // The number that Karmada assigns has no autoscaler beside it, whatever the settings are.
+        let assigned = with_replicas(&deployment, 3);
+        assert_eq!(step(&assigned, None, None), None);
+        let ask = Some(AutoscalerStep::AskWhoSetReplicas);
+        assert_eq!(step(&assigned, Some(&made), None), ask);
+        assert_eq!(step(&assigned, Some(&made), Some(false)), None);
+        let delete = Some(AutoscalerStep::Delete);
+        assert_eq!(step(&assigned, Some(&made), Some(true)), delete);
     }
     // A quantity is written as the API server stores it.
     let mut deployment = scaled(2, 5);

@@ -107,3 +107,16 @@ fn the_message_stays_while_the_reason_stays() {
     let second = autoscaling_ready(&deployment, &failing("2 of 2 pods"), now());
     assert_eq!(second, Some(first));
 }
+
+/// The former message of another cause of the same reason is replaced.
+#[test]
+fn the_message_follows_its_cause() {
+    let mut deployment = scaled();
+    let uid = deployment.metadata.uid.clone().unwrap();
+    let first = autoscaling_ready(&deployment, &AutoscalerView::default(), now()).unwrap();
+    let status = deployment.status.get_or_insert_default();
+    status.conditions = vec![first.clone()];
+    let second = autoscaling_ready(&deployment, &view(&uid, &json!([])), now()).unwrap();
+    assert_eq!(second.reason, first.reason);
+    assert_ne!(second.message, first.message);
+}
