@@ -347,8 +347,19 @@ pub const WRITTEN: &[WrittenCondition] = &[
         False,
         of_deployment::QUOTA_EXCEEDED,
         (
-            "The quota of the project does not cover all Instances. The message says how many are not covered, and why the first of them is not.",
+            "The quota of the project does not cover all Instances, and the message says how many are not covered, and why the first of them is not. Or it does not cover what a larger Instance of the new template needs beyond the former one: this Instance keeps its former template.",
             "Raise the quota of the project, or delete what uses it.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        EVERYWHERE,
+        workload_deployment::REPLICAS_READY,
+        False,
+        of_deployment::PENDING_QUOTA,
+        (
+            "The new template needs more quota, and the quota system of the project does not answer. The Instance in the message keeps its former template.",
+            "Check the connection of the cell to the API server of the project.",
         ),
     ),
     written(

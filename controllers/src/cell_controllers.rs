@@ -23,7 +23,7 @@ use crate::instance_writeback::InstanceWriteback;
 use crate::network::NetworkController;
 use crate::objects::Namespace;
 pub use crate::quota::ConnectLedger;
-use crate::quota::{QuotaController, QuotaWatches};
+use crate::quota::{Ledgers, QuotaController, QuotaWatches, ReplacementQuota};
 use crate::runtime::Clock;
 use crate::runtime::events::Events;
 use crate::runtime::keys::{ClaimKey, ObjectKey};
@@ -147,12 +147,14 @@ fn deployment_controller(
     cell: &Arc<CellCaches>,
     queues: &CellQueues,
     gates: Vec<Gate>,
+    quota: ReplacementQuota,
     metrics: &Metrics,
 ) -> DeploymentController {
     DeploymentController {
         cell: Arc::clone(cell),
         writer: Writer::new(DeploymentController::NAME, metrics),
         gates,
+        quota,
         after_last_instance: Box::new({
             let (cell, queues) = (Arc::clone(cell), queues.clone());
             move |instance| {
@@ -259,7 +261,10 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         }
     });
     let gates = gates(networking, enforces_quota);
-    let deployment_controller = deployment_controller(&cell, &queues, gates, &metrics);
+    let watches = quota_watches(&cell, &queues, tasks, &metrics);
+    let ledgers = quota.map(|connect| Arc::new(Ledgers::new(connect, Some(watches))));
+    let replacement = ReplacementQuota::new(Arc::clone(&cell), ledgers.clone());
+    let deployment_controller = deployment_controller(&cell, &queues, gates, replacement, &metrics);
     wiring.run(workers.deployment, &ready, deployment_controller);
     let autoscaler = AutoscalerController {
         cell: Arc::clone(&cell),
@@ -271,8 +276,7 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         writer: Writer::new(ReadinessController::NAME, &metrics),
     };
     wiring.run(workers.instance, &ready, readiness);
-    let watches = quota_watches(&cell, &queues, tasks, &metrics);
-    let quota = QuotaController::new(Arc::clone(&cell), quota, Some(watches), &metrics);
+    let quota = QuotaController::new(Arc::clone(&cell), ledgers, &metrics);
     wiring.run(workers.quota, &ready, quota);
     let network = NetworkController {
         cell: Arc::clone(&cell),

@@ -8,6 +8,7 @@ pub(crate) mod triggers;
 mod view;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::instance::InstanceControllerSpec;
 use api::{Instance, InstanceSpec, WorkloadDeployment, finalizers};
@@ -19,7 +20,9 @@ use serde_json::{Value, json};
 
 use crate::cell::CellCaches;
 use crate::gate::{self, Gate};
+use crate::instance::plan::is_ready;
 use crate::objects::{StringMap, controller_reference, covers, is_terminating};
+use crate::quota::{Held, ReplacementQuota};
 use crate::runtime::error::FirstError;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
@@ -30,11 +33,16 @@ use plan::{
 };
 use view::View;
 
+/// How often the quota for a replacement is asked for while there is none.
+const HELD: Duration = Duration::from_secs(15);
+
 pub(crate) struct DeploymentController {
     pub(crate) cell: Arc<CellCaches>,
     pub(crate) writer: Writer,
     /// The gates of new Instances.
     pub(crate) gates: Vec<Gate>,
+    /// The quota that a replaced Instance needs.
+    pub(crate) quota: ReplacementQuota,
     /// Called when the rollout of a WorkloadDeployment has no step left. The argument contains the namespace and the
     /// name of the Instance with the next ordinal.
     pub(crate) after_last_instance: Box<dyn Fn(&ObjectMeta) + Send + Sync>,
@@ -68,10 +76,10 @@ impl Controller for DeploymentController {
             deployment,
             instances: self.cell.instances.readable(&key.namespace),
             undecodable: self.cell.instances.undecodable(&key.namespace),
+            held: None,
             now: context.now(),
         };
-        self.execute(context, view).await?;
-        Ok(Outcome::Settled)
+        self.execute(context, view).await
     }
 }
 
@@ -80,15 +88,13 @@ impl DeploymentController {
         &self,
         context: &ReconcileContext,
         mut view: View,
-    ) -> Result<(), ReconcileError> {
+    ) -> Result<Outcome, ReconcileError> {
         let namespace = view.deployment.namespace().unwrap_or_default();
         let cell = &self.cell;
         let deployments = Collection::new(&cell.client, &namespace, Some(&cell.deployments));
         let instances = Collection::new(&cell.client, &namespace, Some(&cell.instances));
         let mut errors = FirstError::default();
-        let confirmed = view
-            .confirm_deletion(&deployments, &instances, &self.writer)
-            .await;
+        let confirmed = self.confirm(&mut view, &deployments, &instances).await;
         let is_confirmed = errors.note(confirmed).is_some();
         let mut plan = view.plan();
         let deployment = view.deployment.as_ref();
@@ -178,7 +184,39 @@ impl DeploymentController {
         if plan.remove_finalizer {
             self.release(context, &deployments, deployment).await?;
         }
+        Ok(match view.held {
+            Some(_) => Outcome::Again(HELD),
+            None => Outcome::Settled,
+        })
+    }
+
+    /// Confirms a deletion that is the next step, and asks for the quota that a replacement needs.
+    async fn confirm(
+        &self,
+        view: &mut View,
+        deployments: &Collection<'_, WorkloadDeployment>,
+        instances: &Collection<'_, Instance>,
+    ) -> Result<(), ReconcileError> {
+        view.confirm_deletion(deployments, instances, &self.writer)
+            .await?;
+        view.held = self.holds(view).await;
+        if view.held.is_some() {
+            // Another step is the next one now.
+            view.confirm_deletion(deployments, instances, &self.writer)
+                .await?;
+        }
         Ok(())
+    }
+
+    /// Returns why the next step must not be taken, if it deletes a ready Instance for one that needs more quota.
+    async fn holds(&self, view: &View) -> Option<Held> {
+        match view.plan().steps.first() {
+            Some(RolloutStep::Replace(instance)) if is_ready(instance) => {
+                let spec = &view.deployment.spec.template.spec;
+                self.quota.holds(instance, spec).await
+            }
+            _ => None,
+        }
     }
 
     async fn ensure(

@@ -12,6 +12,7 @@ mod plan;
 #[cfg(test)]
 mod reconcile_tests;
 mod release;
+mod replacement;
 pub(crate) mod triggers;
 mod waiting;
 
@@ -39,11 +40,11 @@ use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 pub use ledger::ConnectLedger;
-use ledger::Ledgers;
-pub(crate) use ledger::QuotaWatches;
+pub(crate) use ledger::{Ledgers, QuotaWatches};
 use plan::{
     Ledger, Observed, Plan, QuotaStep, is_denied, is_managed, is_settled, plan, waiting_since,
 };
+pub(crate) use replacement::{Held, ReplacementQuota};
 use waiting::WaitingInstances;
 
 /// The most steps of one reconciliation. An Instance needs fewer. The limit ends a loop that two writers of one field
@@ -59,7 +60,7 @@ pub(crate) struct QuotaController {
     cell: Arc<CellCaches>,
     writer: Writer,
     /// `None` if the cell does not enforce quota.
-    ledgers: Option<Ledgers>,
+    ledgers: Option<Arc<Ledgers>>,
     /// When a claim was last made for each Instance whose claim was denied.
     tries: Mutex<HashMap<ClaimKey, Timestamp>>,
     /// The Instances that have ended although their claim may still exist, and the namespace of the claim. The
@@ -101,18 +102,17 @@ impl Controller for QuotaController {
 }
 
 impl QuotaController {
-    /// Makes the controller. `connect` is `None` if the cell does not enforce quota.
+    /// Makes the controller. `ledgers` is `None` if the cell does not enforce quota.
     pub(crate) fn new(
         cell: Arc<CellCaches>,
-        connect: Option<ConnectLedger>,
-        watches: Option<QuotaWatches>,
+        ledgers: Option<Arc<Ledgers>>,
         metrics: &Metrics,
     ) -> Self {
-        metrics.quota_enforced(connect.is_some());
+        metrics.quota_enforced(ledgers.is_some());
         Self {
             cell,
             writer: Writer::new(Self::NAME, metrics),
-            ledgers: connect.map(|connect| Ledgers::new(connect, watches)),
+            ledgers,
             tries: Mutex::default(),
             left: Mutex::default(),
             waiting: WaitingInstances::new(metrics),

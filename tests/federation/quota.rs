@@ -10,12 +10,15 @@ use api::{Instance, Workload, WorkloadDeployment};
 use harness::quota::{INSTANCES, MEMORY, QuotaDelays, VCPUS};
 use harness::{Config, Federation, QuotaSystem, wait};
 use kube::api::{DeleteParams, ListParams};
+use serde_json::json;
 use tokio::time::Instant;
 
 use crate::fixture::{self, DFW, ORD, Space, WITHIN};
 
 /// Less than the interval after which a denied claim is made anew without a reason.
 const NEXT_TRY: Duration = Duration::from_secs(12);
+/// Two Instances of a cell are replaced one after the other. Before, their quota is asked for at most 15 s later.
+const ROLLED_OUT: Duration = Duration::from_mins(1);
 /// The name of the only project.
 const PROJECT: &str = "single";
 
@@ -109,6 +112,12 @@ async fn run(federation: &Federation) -> anyhow::Result<()> {
         .in_project::<Workload>()
         .delete("web", &DeleteParams::default())
         .await?;
+    until_returned(&quota).await?;
+    a_larger_template_waits(&space, &quota).await?;
+    until_returned(&quota).await
+}
+
+async fn until_returned(quota: &QuotaSystem) -> anyhow::Result<()> {
     wait::eventually("all quota is returned", WITHIN, || async {
         let claims = quota.claims(PROJECT).await?;
         ensure!(claims.is_empty(), "{} claims", claims.len());
@@ -119,6 +128,70 @@ async fn run(federation: &Federation) -> anyhow::Result<()> {
         Ok(())
     })
     .await
+}
+
+/// Enlarges the template of two ready Instances. They stay until the quota is raised. An instance type has one size, so
+/// the deployment has no Workload.
+async fn a_larger_template_waits(space: &Space<'_>, quota: &QuotaSystem) -> anyhow::Result<()> {
+    let deployments = space.in_project::<WorkloadDeployment>();
+    let mut deployment = fixture::deployment("sized", "DFW");
+    deployment["spec"]["scaleSettings"]["minReplicas"] = json!(2);
+    fixture::create(&deployments, deployment.clone()).await?;
+    let instances = space.in_project::<Instance>();
+    let until_ready = |what: &'static str, former: BTreeSet<String>, vcpus: i64| {
+        let instances = &instances;
+        wait::eventually(what, ROLLED_OUT, move || {
+            let former = former.clone();
+            async move {
+                let all = instances.list(&ListParams::default()).await?;
+                let ready = all.iter().filter(|it| is_ready(it)).count();
+                ensure!(ready == 2 && all.items.len() == 2, "{ready} are ready");
+                ensure!(uids(&all.items).is_disjoint(&former), "one stays");
+                let allocated = quota.allocated(PROJECT, VCPUS).await?;
+                ensure!(allocated == vcpus, "{allocated} vcpus");
+                Ok(uids(&all.items))
+            }
+        })
+    };
+    let former = until_ready("two run", BTreeSet::new(), 2000).await?;
+
+    quota.set_limit(PROJECT, VCPUS, 2499).await?;
+    let resources =
+        &mut deployment["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0];
+    resources["resources"] = json!({"limits": {"cpu": "1500m", "memory": "2Gi"}});
+    let larger = json!({"spec": {"template": deployment["spec"]["template"]}});
+    fixture::patch(&deployments, "sized", larger).await?;
+    let holds = |deployment: &WorkloadDeployment| {
+        let status = deployment.status.as_ref();
+        let conditions = status.map_or(&[][..], |status| &status.conditions);
+        let expected = "Instance sized-1 keeps its former template: the project has no quota for 500 more \
+                        compute.datumapis.com/vcpus";
+        condition::find(conditions, "ReplicasReady").is_some_and(|it| {
+            (
+                it.is_false(),
+                it.reason.as_str(),
+                it.message.contains(expected),
+            ) == (true, "QuotaExceeded", true)
+        })
+    };
+    wait::until(&deployments, "sized", "held", WITHIN, holds).await?;
+    let all = instances.list(&ListParams::default()).await?;
+    assert_eq!(all.iter().filter(|it| is_ready(it)).count(), 2);
+    assert_eq!(uids(&all.items), former);
+
+    quota.set_limit(PROJECT, VCPUS, 3000).await?;
+    until_ready("two larger Instances run", former, 3000).await?;
+    deployments
+        .delete("sized", &DeleteParams::default())
+        .await?;
+    Ok(())
+}
+
+fn uids(instances: &[Instance]) -> BTreeSet<String> {
+    instances
+        .iter()
+        .filter_map(kube::ResourceExt::uid)
+        .collect()
 }
 
 /// Waits until three Instances of the project are ready and one is denied. Returns the cell, the WorkloadDeployment and

@@ -1,5 +1,6 @@
 //! Tests of the deployment controller, with an in-memory API server of a cell.
 
+mod replacement_quota;
 mod stale_cache;
 
 use api::instance::QUOTA_GATE;
@@ -19,6 +20,7 @@ async fn start_with(gates: &[Gate]) -> (CellPlanes, DeploymentController) {
     let planes = CellPlanes::start(vec![copy("web")], Vec::new()).await;
     let controller = DeploymentController {
         gates: gates.to_vec(),
+        quota: ReplacementQuota::new(Arc::clone(&planes.caches), None),
         cell: Arc::clone(&planes.caches),
         writer: Writer::new(DeploymentController::NAME, &planes.metrics),
         after_last_instance: Box::new(|_| {}),
@@ -143,6 +145,7 @@ async fn a_new_instance_has_its_gates_in_order_and_the_location_of_the_cell() {
         CellPlanes::start_with(Networking::InterfaceClaims, in_cell, Vec::new(), |_| {}).await;
     let controller = DeploymentController {
         gates: vec![gate::NETWORK, gate::QUOTA],
+        quota: ReplacementQuota::new(Arc::clone(&planes.caches), None),
         cell: Arc::clone(&planes.caches),
         writer: Writer::new(DeploymentController::NAME, &planes.metrics),
         after_last_instance: Box::new(|_| {}),

@@ -13,6 +13,7 @@ use serde_json::json;
 use super::plan::{Observed, Plan, RolloutStep, plan, spec_of_template};
 use crate::autoscaler::AutoscalerView;
 use crate::objects::contains;
+use crate::quota::Held;
 use crate::runtime::ReconcileError;
 use crate::runtime::write::{Collection, Writer};
 
@@ -24,6 +25,8 @@ pub(super) struct View {
     pub(super) undecodable: Vec<Arc<InvalidObject>>,
     /// What is known about its autoscaler.
     pub(super) autoscaler: AutoscalerView,
+    /// Why ready Instances of another template stay.
+    pub(super) held: Option<Held>,
     pub(super) now: Timestamp,
 }
 
@@ -34,6 +37,7 @@ impl View {
             instances: &self.instances,
             undecodable: &self.undecodable,
             autoscaler: &self.autoscaler,
+            held: self.held.as_ref(),
             now: self.now,
         }
     }

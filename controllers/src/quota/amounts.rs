@@ -48,6 +48,24 @@ pub(super) fn are_equal(one: &[ResourceRequest], other: &[ResourceRequest]) -> b
     sorted(one) == sorted(other)
 }
 
+/// Returns what these requests need beyond the former ones.
+pub(super) fn beyond(
+    former: &[ResourceRequest],
+    wanted: &[ResourceRequest],
+) -> Vec<ResourceRequest> {
+    let held = |wanted: &ResourceRequest| -> i64 {
+        let same = former
+            .iter()
+            .filter(|it| it.resource_type == wanted.resource_type);
+        same.map(|it| it.amount).sum()
+    };
+    let more = wanted.iter().map(|request| ResourceRequest {
+        amount: request.amount.saturating_sub(held(request)),
+        ..request.clone()
+    });
+    more.filter(|request| request.amount > 0).collect()
+}
+
 fn size(runtime: &InstanceRuntimeSpec) -> Option<InstanceSize> {
     let resources = &runtime.resources;
     of_containers(runtime)

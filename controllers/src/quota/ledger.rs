@@ -10,12 +10,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use api::quota::{ResourceClaim, ResourceRequest};
+use api::quota::{AllowanceBucket, BUCKETS_NAMESPACE, ResourceClaim, ResourceRequest};
 use api::reasons::quota_granted as reason;
 use api::{ProjectName, milo};
 use k8s_openapi::api::core::v1::Namespace;
+use kube::api::ListParams;
 use kube::core::Status;
-use kube::{Client, Resource};
+use kube::{Api, Client, Resource};
 use multicluster::absence::is_definitive_not_found;
 use multicluster::connect::ConnectError;
 use tokio::time::{Instant, timeout};
@@ -43,7 +44,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
 
 /// The control planes of the projects that have Instances in this cell.
-pub(super) struct Ledgers {
+pub(crate) struct Ledgers {
     connect: ConnectLedger,
     /// `None` if claims are only read.
     watches: Option<Arc<QuotaWatches>>,
@@ -72,7 +73,7 @@ pub(super) struct FoundClaim {
 
 impl Ledgers {
     /// Makes an empty set. The claims of each project are watched while it is used.
-    pub(super) fn new(connect: ConnectLedger, watches: Option<QuotaWatches>) -> Self {
+    pub(crate) fn new(connect: ConnectLedger, watches: Option<QuotaWatches>) -> Self {
         Self {
             connect,
             watches: watches.map(Arc::new),
@@ -195,6 +196,29 @@ impl ProjectLedger {
         let buckets =
             buckets.get_or_insert_with(|| watches.buckets(&self.project, self.client.clone()));
         buckets.have_room(&self.project, requests)
+    }
+
+    /// Asks which of these amounts the project does not have left.
+    ///
+    /// # Errors
+    ///
+    /// [`LedgerProblem`] if it is not known how much is left.
+    pub(super) async fn lacks(
+        &self,
+        requests: &[ResourceRequest],
+    ) -> Result<Vec<ResourceRequest>, LedgerProblem> {
+        let buckets: Api<AllowanceBucket> = Api::namespaced(self.client.clone(), BUCKETS_NAMESPACE);
+        let listed = async {
+            let listed = buckets.list(&ListParams::default()).await;
+            listed.map_err(|error| ReconcileError::api("list AllowanceBuckets", error))
+        };
+        let buckets = self.ask(listed).await?;
+        let is_left = |request: &ResourceRequest| {
+            let mut buckets = buckets.iter();
+            buckets.any(|bucket| bucket.has_room(self.project.as_str(), request))
+        };
+        let missing = requests.iter().filter(|request| !is_left(request));
+        Ok(missing.cloned().collect())
     }
 
     /// Returns whether the quota that is left is watched.

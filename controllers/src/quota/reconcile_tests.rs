@@ -83,8 +83,7 @@ impl System {
         let watches = watches_quota.then_some(watches);
         let controller = QuotaController::new(
             Arc::clone(&planes.caches),
-            connect,
-            watches,
+            connect.map(|connect| Arc::new(Ledgers::new(connect, watches))),
             &planes.metrics,
         );
         Self {

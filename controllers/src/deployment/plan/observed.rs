@@ -11,6 +11,7 @@ use kube::core::error_boundary::InvalidObject;
 use crate::autoscaler::{AutoscalerView, autoscaling_ready};
 use crate::names;
 use crate::objects::{StringMap, controller_uid, controller_uid_of, covers, describe_undecodable};
+use crate::quota::Held;
 
 /// Prefix of our template hashes. The Go manager wrote hashes without this prefix. They cannot be recomputed (I-22).
 const HASH_PREFIX: &str = "v1-";
@@ -27,6 +28,8 @@ pub(in crate::deployment) struct Observed<'a> {
     pub(in crate::deployment) undecodable: &'a [Arc<InvalidObject>],
     /// What is known about the autoscaler of the WorkloadDeployment.
     pub(in crate::deployment) autoscaler: &'a AutoscalerView,
+    /// Why ready Instances of another template stay.
+    pub(in crate::deployment) held: Option<&'a Held>,
     pub(in crate::deployment) now: Timestamp,
 }
 
@@ -44,6 +47,8 @@ pub(super) struct Instances {
     pub(super) template_hash: String,
     /// The condition of the autoscaler, if the WorkloadDeployment has autoscaling settings.
     pub(super) autoscaling: Option<Condition>,
+    /// Why ready Instances of another template stay.
+    pub(super) held: Option<Held>,
 }
 
 impl Instances {
@@ -67,6 +72,7 @@ impl Instances {
                 .collect(),
             template_hash: template_hash(observed.deployment),
             autoscaling: autoscaling_ready(observed.deployment, observed.autoscaler, observed.now),
+            held: observed.held.cloned(),
         }
     }
 }

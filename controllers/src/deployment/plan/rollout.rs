@@ -39,7 +39,7 @@ enum Slot<'a> {
 /// Returns the steps of the ordered rollout. The rollout first creates missing Instances and waits for unready ones, by
 /// ascending ordinal. Then it replaces Instances of another template, by descending ordinal. Finally it deletes surplus
 /// Instances. An unready Instance of another template is replaced immediately: it may become ready, but never with the
-/// right template.
+/// right template. A ready Instance stays while the quota for its replacement is missing.
 ///
 /// Of the missing Instances, only the first gets a step. So the number of steps depends on the number of existing
 /// Instances, not on the desired number.
@@ -70,6 +70,7 @@ pub(super) fn steps(deployment: &WorkloadDeployment, instances: &Instances) -> V
             Slot::Own(instance) if is_terminating(instance.as_ref()) => wait(),
             Slot::Own(instance) => match (is_ready(instance), is_drifted(instance)) {
                 (true, false) => continue,
+                (true, true) if instances.held.is_some() => continue,
                 (true, true) => {
                     replace.push(RolloutStep::Replace(Arc::clone(instance)));
                     continue;

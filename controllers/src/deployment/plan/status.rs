@@ -17,6 +17,7 @@ use super::pruned::pruned;
 use crate::instance::blocker::{Blocker, blocker, denied_quota};
 use crate::instance::plan::is_ready;
 use crate::objects::is_terminating;
+use crate::quota::Held;
 
 /// Returns the status. `refusal` is the error of the API server that refused a step.
 pub(super) fn status(
@@ -77,7 +78,11 @@ pub(super) fn status(
     if instances.autoscaling.is_none() {
         condition::remove(&mut conditions, AUTOSCALING_READY);
     }
-    let written = [available, replicas_ready(&denied, now)].into_iter();
+    let written = [
+        available,
+        replicas_ready(&denied, instances.held.as_ref(), now),
+    ]
+    .into_iter();
     for condition in written.chain(instances.autoscaling.clone()) {
         condition::set(
             &mut conditions,
@@ -178,14 +183,15 @@ fn available(
     Condition::new(AVAILABLE, status, reason, message, now)
 }
 
-fn replicas_ready(denied: &[Denied<'_>], now: Timestamp) -> Condition {
-    let (status, reason, message) = match describe_denied(denied) {
-        Some(first) => (
+fn replicas_ready(denied: &[Denied<'_>], held: Option<&Held>, now: Timestamp) -> Condition {
+    let (status, reason, message) = match (describe_denied(denied), held) {
+        (Some(first), _) => (
             ConditionStatus::False,
             reason::QUOTA_EXCEEDED,
             format!("{} instances have no quota; {first}", denied.len()),
         ),
-        None => (
+        (None, Some(held)) => (ConditionStatus::False, held.reason, held.message.clone()),
+        (None, None) => (
             ConditionStatus::True,
             reason::REPLICAS_AVAILABLE,
             "no instance waits for quota".to_owned(),

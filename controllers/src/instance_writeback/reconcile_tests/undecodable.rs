@@ -5,6 +5,7 @@ use api::WorkloadDeployment;
 use crate::deployment::DeploymentController;
 use crate::fixtures::servers::{CellPlanes, terminating_json};
 use crate::names;
+use crate::quota::ReplacementQuota;
 
 use super::*;
 
@@ -40,6 +41,7 @@ async fn an_undecodable_instance_goes_with_its_deployment() {
     settle().await;
     let deployments = DeploymentController {
         gates: Vec::new(),
+        quota: ReplacementQuota::new(Arc::clone(&planes.caches), None),
         cell: Arc::clone(&planes.caches),
         writer: Writer::new(DeploymentController::NAME, &planes.metrics),
         after_last_instance: Box::new(|_| {}),
