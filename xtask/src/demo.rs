@@ -2,6 +2,7 @@
 
 mod checks;
 mod deployed;
+mod gates;
 mod hops;
 mod layout;
 mod once;
@@ -22,6 +23,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::build;
 use crate::observe::ObservedPlane;
 use crate::output::{Closed, print, tell};
+use gates::DemoGates;
 pub(crate) use hops::spec;
 use play::play;
 use scene::DemoScene;
@@ -42,6 +44,7 @@ pub(crate) struct Args {
     #[arg(long)]
     once: bool,
     /// With --once: create the Workload again at the end. Leave the federation running, also if the demo fails.
+    /// Instances have no gates.
     #[arg(long)]
     keep: bool,
     /// Run compute-federation as Pods on real nodes, installed from the overlays of deploy. Needs root and cgroups.
@@ -63,6 +66,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         return deployed::run(args, binary, peers);
     }
     let config = config("demo", binary, peers);
+    // The doubles of networks and quota end with this process, so a federation that is kept has no gates.
+    let config = match args.keep {
+        true => config,
+        false => Config {
+            quota: true,
+            networking: Some(gates::STRATEGY),
+            ..config
+        },
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
@@ -181,10 +193,15 @@ async fn show(args: &Args, peers: &Peers, federation: &Federation) -> anyhow::Re
     let client = federation.project().client();
     let hub_namespace = create_namespace(&client, NAMESPACE).await?;
     federation.register_admission().await?;
+    let gates = match args.keep {
+        true => None,
+        false => Some(DemoGates::start(federation).await?),
+    };
     let logs = logs.clone();
     let scene = DemoScene {
         planes: ObservedPlane::all_of(federation),
         customer: client,
+        gates,
         hub_namespace,
         log: Box::new(move |process| logs.join(format!("{process}.log"))),
         edit: format!(

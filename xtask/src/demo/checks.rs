@@ -54,6 +54,49 @@ pub(super) fn ready_in_cells() -> Check {
     Box::new(|state| CELLS.iter().try_for_each(|cell| all_ready(state, cell)))
 }
 
+/// Checks that no Instance of a cell has this gate, and that each has the condition that opens it.
+pub(super) fn open(gate: &'static str, condition: &'static str) -> Check {
+    Box::new(move |state| {
+        let instances = CELLS.iter().flat_map(|cell| on(&state.instances, cell));
+        for (name, instance) in instances {
+            let is_open = !gates(instance).any(|closed| closed == gate);
+            let has_condition = instance
+                .status
+                .as_ref()
+                .is_some_and(|status| condition::is_true(&status.conditions, condition));
+            ensure!(
+                is_open && has_condition,
+                "gate {gate} of {name}:\n{}",
+                status(instance)
+            );
+        }
+        Ok(())
+    })
+}
+
+/// Returns the gates of an Instance that are closed.
+pub(super) fn gates(instance: &Instance) -> impl Iterator<Item = &str> {
+    let controller = instance.spec.controller.iter();
+    let gates = controller.flat_map(|controller| &controller.scheduling_gates);
+    gates.map(|gate| gate.name.as_str())
+}
+
+/// Checks that exactly one Instance on this plane waits for quota.
+pub(super) fn one_waits_for_quota(plane: &'static str) -> Check {
+    Box::new(move |state| {
+        let waits = |instance: &Instance| {
+            let status = instance.status.as_ref();
+            let ready = status.and_then(|status| condition::find(&status.conditions, "Ready"));
+            ready.is_some_and(|ready| ready.is_false() && ready.reason == "PendingQuota")
+        };
+        let count = on(&state.instances, plane)
+            .filter(|(_, it)| waits(it))
+            .count();
+        ensure!(count == 1, "{count} Instances on {plane} wait for quota");
+        Ok(())
+    })
+}
+
 pub(super) fn ready(plane: &'static str, layout: Layout) -> Check {
     Box::new(move |state| {
         same_instances(state, plane, &wanted(layout, None))?;

@@ -132,6 +132,7 @@ async fn show(args: &Args, peers: &Peers, installation: &Installation) -> anyhow
     let scene = DemoScene {
         planes,
         customer,
+        gates: None,
         hub_namespace,
         log: logs(installation),
         edit: format!(

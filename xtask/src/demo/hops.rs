@@ -3,21 +3,44 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use api::instance as gate;
 use harness::process;
 use serde_json::{Value, json};
 
 use super::checks::{
     Check, HUB, Layout, PROJECT, available, deployments, deployments_in_cells, instances_in_cells,
-    policies, ready, ready_in_cells, settled, workload_gone,
+    one_waits_for_quota, open, policies, ready, ready_in_cells, settled, workload_gone,
 };
+use super::scene::DemoScene;
+use super::{apply, delete};
 use crate::observe::ObservedState;
 
-/// One change of the Workload, and the hops that must follow it.
+/// One change, and the hops that must follow it.
 pub(crate) struct DemoPhase {
     pub(crate) title: &'static str,
-    /// The new spec of the Workload. `None` deletes the Workload.
-    pub(crate) spec: Option<Value>,
+    pub(crate) change: DemoChange,
     pub(crate) hops: Vec<Hop>,
+}
+
+/// A change that begins a phase.
+pub(crate) enum DemoChange {
+    /// The Workload gets this spec.
+    Apply(Value),
+    /// The Workload is deleted.
+    Delete,
+    /// The project gets more quota.
+    RaiseQuota,
+}
+
+impl DemoChange {
+    pub(super) async fn make(&self, scene: &DemoScene) -> anyhow::Result<()> {
+        match (self, &scene.gates) {
+            (Self::Apply(spec), _) => apply(&scene.customer, spec).await,
+            (Self::Delete, _) => delete(&scene.customer).await,
+            (Self::RaiseQuota, Some(gates)) => gates.raise_quota().await,
+            (Self::RaiseQuota, None) => Ok(()),
+        }
+    }
 }
 
 /// One step from one plane to the next plane.
@@ -28,35 +51,56 @@ pub(crate) struct Hop {
     pub(crate) check: Check,
 }
 
-/// Returns all phases, in order.
-pub(crate) fn phases() -> Vec<DemoPhase> {
-    vec![
-        creation("create: two placements in two cities"),
-        DemoPhase::new(
-            "scale up: us from 2 to 3",
-            spec(&[("us", "DFW", 3), ("west", "ORD", 1)]),
-            &[("web-us-dfw", "dfw1", 3), ("web-west-ord", "ord1", 1)],
-        ),
-        DemoPhase::new(
-            "move: us from DFW to ORD",
-            spec(&[("us", "ORD", 3), ("west", "ORD", 1)]),
+/// Returns all phases, in order. With gates, the quota of the project does not cover the Workload that is scaled up,
+/// until it is raised.
+pub(crate) fn phases(gates: bool) -> Vec<DemoPhase> {
+    let scaled = || DemoChange::Apply(spec(&[("us", "DFW", 3), ("west", "ORD", 1)]));
+    let scaled_layout: Layout = &[("web-us-dfw", "dfw1", 3), ("web-west-ord", "ord1", 1)];
+    let mut phases = vec![creation("create: two placements in two cities", gates)];
+    if gates {
+        phases.push(DemoPhase {
+            title: "scale up: us from 2 to 3, beyond the quota",
+            change: scaled(),
+            hops: waiting_hops(scaled_layout),
+        });
+        phases.push(DemoPhase {
+            title: "raise the quota of the project",
+            change: DemoChange::RaiseQuota,
+            hops: hops(scaled_layout, gates),
+        });
+    } else {
+        phases.push(DemoPhase {
+            title: "scale up: us from 2 to 3",
+            change: scaled(),
+            hops: hops(scaled_layout, gates),
+        });
+    }
+    phases.push(DemoPhase {
+        title: "move: us from DFW to ORD",
+        change: DemoChange::Apply(spec(&[("us", "ORD", 3), ("west", "ORD", 1)])),
+        hops: hops(
             &[("web-us-ord", "ord1", 3), ("web-west-ord", "ord1", 1)],
+            gates,
         ),
-        DemoPhase {
-            title: "delete",
-            spec: None,
-            hops: last_hops(),
-        },
-    ]
+    });
+    phases.push(DemoPhase {
+        title: "delete",
+        change: DemoChange::Delete,
+        hops: last_hops(),
+    });
+    phases
 }
 
 /// Returns the phase that creates the Workload.
-pub(crate) fn creation(title: &'static str) -> DemoPhase {
-    DemoPhase::new(
+pub(crate) fn creation(title: &'static str, gates: bool) -> DemoPhase {
+    DemoPhase {
         title,
-        spec(&[("us", "DFW", 2), ("west", "ORD", 1)]),
-        &[("web-us-dfw", "dfw1", 2), ("web-west-ord", "ord1", 1)],
-    )
+        change: DemoChange::Apply(spec(&[("us", "DFW", 2), ("west", "ORD", 1)])),
+        hops: hops(
+            &[("web-us-dfw", "dfw1", 2), ("web-west-ord", "ord1", 1)],
+            gates,
+        ),
+    }
 }
 
 /// Returns a Workload spec with placements. Each placement has a name, a city code and a number of replicas.
@@ -77,14 +121,6 @@ pub(crate) fn spec(placements: &[(&str, &str, i32)]) -> Value {
 }
 
 impl DemoPhase {
-    fn new(title: &'static str, spec: Value, layout: Layout) -> Self {
-        Self {
-            title,
-            spec: Some(spec),
-            hops: hops(layout),
-        }
-    }
-
     /// Returns the first hop whose check fails, and the error of the check.
     pub(crate) fn missing(&self, state: &ObservedState) -> Option<(&Hop, anyhow::Error)> {
         self.hops
@@ -137,8 +173,48 @@ impl Hop {
     }
 }
 
-/// Returns the hops of a running Workload.
-fn hops(layout: Layout) -> Vec<Hop> {
+/// Returns the hops of a Workload that runs.
+fn hops(layout: Layout, gates: bool) -> Vec<Hop> {
+    let mut hops = hops_to_instances(layout);
+    if gates {
+        hops.push(Hop::new(
+            "cells: networks ready, gates Network open",
+            CELL_MANAGER,
+            open(gate::NETWORK_GATE, gate::NETWORK_READY),
+        ));
+        hops.push(Hop::new(
+            "cells: quota granted, gates Quota open",
+            CELL_MANAGER,
+            open(gate::QUOTA_GATE, gate::QUOTA_GRANTED),
+        ));
+    }
+    hops.extend(hops_back(layout));
+    hops
+}
+
+/// Returns the hops of a Workload with one Instance without quota.
+fn waiting_hops(layout: Layout) -> Vec<Hop> {
+    let mut hops = hops_to_instances(layout);
+    hops.push(Hop::new(
+        "cells: one Instance has no quota, its gate stays",
+        CELL_MANAGER,
+        one_waits_for_quota("dfw1"),
+    ));
+    hops.push(Hop::new(
+        "hub: its copy says PendingQuota",
+        CELL_MANAGER,
+        one_waits_for_quota(HUB),
+    ));
+    hops.push(Hop::new(
+        "project: its projection says PendingQuota",
+        MANAGER,
+        one_waits_for_quota(PROJECT),
+    ));
+    hops
+}
+
+/// Returns the hops from the Workload to its Instances.
+fn hops_to_instances(layout: Layout) -> Vec<Hop> {
     vec![
         Hop::new(
             "project: WorkloadDeployments as the Workload wants",
@@ -165,6 +241,12 @@ fn hops(layout: Layout) -> Vec<Hop> {
             CELL_MANAGER,
             instances_in_cells(layout),
         ),
+    ]
+}
+
+/// Returns the hops of the status from the Instances to the Workload.
+fn hops_back(layout: Layout) -> Vec<Hop> {
+    vec![
         Hop::new("cells: all Instances ready", PROVIDER, ready_in_cells()),
         Hop::new(
             "hub: copies of the Instances, ready",

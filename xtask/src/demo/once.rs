@@ -8,10 +8,10 @@ use kube::Api;
 use kube::api::ListParams;
 use tokio::time::{Instant, sleep_until};
 
+use super::NAMESPACE;
 use super::hops::{DemoPhase, Hop};
 use super::scene::DemoScene;
 use super::screen::Screen;
-use super::{NAMESPACE, apply, delete};
 use crate::observe::Observer;
 use crate::output::print;
 
@@ -33,10 +33,7 @@ pub(super) async fn run(
     let mut report: Vec<PhaseReport> = Vec::new();
     for phase in phases {
         let begin = Instant::now();
-        match &phase.spec {
-            Some(spec) => apply(&scene.customer, spec).await?,
-            None => delete(&scene.customer).await?,
-        }
+        phase.change.make(scene).await?;
         let done = follow(&phase, begin, observer, screen).await?;
         let hops = phase.hops.iter().map(|hop| hop.title);
         report.push((phase.title, hops.zip(done).collect()));

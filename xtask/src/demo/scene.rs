@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use kube::Client;
 
+use super::gates::DemoGates;
 use crate::observe::ObservedPlane;
 
 /// The API servers, and where to find the rest.
@@ -12,6 +13,8 @@ pub(super) struct DemoScene {
     pub(super) planes: Vec<ObservedPlane>,
     /// A client that changes the Workload in the project.
     pub(super) customer: Client,
+    /// What the gates of Instances wait for. `None` if they have no gates.
+    pub(super) gates: Option<DemoGates>,
     /// The namespace of the demo on the hub and in the cells.
     pub(super) hub_namespace: String,
     /// Returns the log of the process with this name in a federation.

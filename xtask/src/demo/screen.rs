@@ -8,6 +8,7 @@ use api::{Instance, Workload, WorkloadDeployment, condition};
 use kube::Resource;
 use rustix::termios::tcgetwinsize;
 
+use super::checks::gates;
 use super::layout::{cut, fit, table};
 use crate::observe::{Objects, ObservedPlane, ObservedState};
 use crate::output::{print, write};
@@ -169,6 +170,10 @@ fn instance(instance: &Instance) -> String {
         .unwrap_or_default();
     match condition::find(conditions, "Ready") {
         Some(ready) if ready.is_true() => "ready".to_owned(),
+        Some(ready) if gates(instance).next().is_some() => {
+            let gates: Vec<_> = gates(instance).collect();
+            format!("{}, gates {}", ready.reason, gates.join("+"))
+        }
         Some(ready) => ready.reason.clone(),
         None => "no status".to_owned(),
     }
