@@ -63,6 +63,7 @@ pub(crate) fn config(label: &str) -> anyhow::Result<Config> {
         hub_etcd: false,
         quota: false,
         networking: None,
+        network_kinds: None,
     })
 }
 

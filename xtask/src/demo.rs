@@ -72,6 +72,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         false => Config {
             quota: true,
             networking: Some(gates::STRATEGY),
+            network_kinds: Some(gates::KINDS),
             ..config
         },
     };
@@ -121,6 +122,7 @@ pub(crate) fn config(label: &str, binary: PathBuf, peers: Peers) -> Config {
         hub_etcd: false,
         quota: false,
         networking: None,
+        network_kinds: None,
     }
 }
 

@@ -21,6 +21,7 @@ use tokio::time::Instant;
 
 use crate::karmada::{self, KarmadaPorts};
 use crate::manager::{self, Manager, Role};
+use crate::network_operator::Generation;
 use crate::peers::Peers;
 use crate::pki::Pki;
 use crate::plane::{Plane, PlanePorts};
@@ -141,7 +142,8 @@ impl Federation {
             cell_ports.push((cell, plane_ports(&mut ports)?, manager_ports(&mut ports)?));
         }
 
-        let our_crds = our_crds()?;
+        let mut cell_crds = our_crds()?;
+        cell_crds.extend(config.network_kinds.into_iter().flat_map(Generation::crds));
         let project = start_project(setup, project_ports, &config.cells);
         let hub = async {
             let hub = start_hub(setup, hub_ports).await?;
@@ -151,7 +153,7 @@ impl Federation {
         let cells = try_join_all(
             cell_ports
                 .iter()
-                .map(|(cell, ports, _)| start_cell(setup, cell, *ports, &our_crds)),
+                .map(|(cell, ports, _)| start_cell(setup, cell, *ports, &cell_crds)),
         );
         let (project, (hub, mut others), cells) = etcd
             .while_running(async { tokio::try_join!(project, hub, cells) })

@@ -32,6 +32,7 @@ mod claims;
 mod store;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -68,6 +69,14 @@ pub enum Generation {
 }
 
 impl Generation {
+    /// Returns the paths of the CRDs.
+    pub(crate) fn crds(self) -> Vec<PathBuf> {
+        let kinds = self.kinds().iter();
+        kinds
+            .map(|(_, plural)| crd_of_others(&format!("networking.datumapis.com_{plural}.yaml")))
+            .collect()
+    }
+
     /// Returns the kinds and their plural names.
     fn kinds(self) -> &'static [(&'static str, &'static str)] {
         match self {
@@ -142,11 +151,7 @@ impl Shared {
 ///
 /// When the API server refuses a CRD, or does not establish it in time.
 pub async fn install(client: &Client, generation: Generation) -> anyhow::Result<()> {
-    let crds = generation.kinds().iter();
-    let crds: Vec<_> = crds
-        .map(|(_, plural)| crd_of_others(&format!("networking.datumapis.com_{plural}.yaml")))
-        .collect();
-    apply_crds(client, &crds).await
+    apply_crds(client, &generation.crds()).await
 }
 
 impl NetworkOperator {

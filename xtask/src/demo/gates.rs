@@ -9,6 +9,8 @@ use harness::{Federation, NetworkOperator, QuotaSystem};
 const PROJECT: &str = "single";
 /// The strategy of the cells.
 pub(super) const STRATEGY: &str = "InterfaceClaims";
+/// The kinds that this strategy needs.
+pub(super) const KINDS: Generation = Generation::InterfaceClaims;
 /// The quota of the project at first, in Instances. It covers the first Workload, and not one Instance more.
 const AT_FIRST: i64 = 3;
 /// The quota after it is raised.
@@ -29,8 +31,7 @@ impl DemoGates {
         for (cell, city) in [("dfw1", "DFW"), ("ord1", "ORD")] {
             let client = federation.cell(cell).context("no such cell")?.client();
             let delays = NetworkDelays::default();
-            let operator =
-                NetworkOperator::start(&client, Generation::InterfaceClaims, delays).await?;
+            let operator = NetworkOperator::start(&client, KINDS, delays).await?;
             operator.serve(&city.to_lowercase(), city).await?;
             networks.push(operator);
         }

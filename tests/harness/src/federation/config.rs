@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::network_operator::Generation;
 use crate::peers::Peers;
 
 /// The parts to start.
@@ -29,6 +30,9 @@ pub struct Config {
     pub quota: bool,
     /// `networking.strategy` of the cells. Start a [`NetworkOperator`](crate::NetworkOperator) in each of them then.
     pub networking: Option<&'static str>,
+    /// The kinds of the network operator that the cells serve from the beginning. A cell that starts without them looks
+    /// for them every minute.
+    pub network_kinds: Option<Generation>,
 }
 
 /// A cell to start.
