@@ -1,4 +1,4 @@
-//! Milo, thousands of its projects and a Karmada hub in one process, on API servers in memory. Karmada is simulated:
+//! Milo, thousands of its projects, a Karmada hub and a cell in one process, on API servers in memory. Karmada is simulated:
 //! this program places the WorkloadDeployments that arrive on the hub. The benchmark itself writes the statuses that
 //! cells would report.
 
@@ -7,6 +7,7 @@
     reason = "a JSON value that is indexed gives null where a field is missing"
 )]
 
+mod cell;
 mod control;
 mod karmada;
 mod latency;
@@ -34,6 +35,8 @@ const PROJECTS: &str = "/apis/resourcemanager.miloapis.com/v1alpha1/projects/";
 const CONTROL_PLANE: &str = "/control-plane";
 /// The path of the hub.
 const HUB: &str = "/hub";
+/// The path of the cell.
+const CELL: &str = "/cell";
 /// The namespace that exists in every project and on the hub.
 const DEFAULT: &str = "default";
 /// Name of the network in the namespace [`DEFAULT`] of every project.
@@ -58,14 +61,15 @@ impl Plane {
 pub(crate) struct Planes {
     root: Arc<Plane>,
     hub: Arc<Plane>,
+    cell: Arc<Plane>,
     projects: RwLock<BTreeMap<String, Arc<Plane>>>,
     writes: AtomicU64,
     latencies: Latencies,
 }
 
 /// Serves the API servers on loopback, until the process ends. `cert_dir` contains the certificate. The root API server
-/// of Milo is at `/`, and the projects are below it. The hub is at `/hub`, and the commands of the benchmark are at
-/// `/control`. `projects` is the initial number of projects.
+/// of Milo is at `/`, and the projects are below it. The hub is at `/hub`, the cell is at `/cell`, and the commands of
+/// the benchmark are at `/control`. `projects` is the initial number of projects.
 ///
 /// # Errors
 ///
@@ -113,6 +117,7 @@ impl Planes {
         Self {
             root: Arc::new(Plane::new("root")),
             hub: Arc::new(hub),
+            cell: Arc::new(Plane::new("cell")),
             projects: RwLock::default(),
             writes: AtomicU64::new(0),
             latencies: Latencies::default(),
@@ -128,9 +133,12 @@ impl Planes {
             let prefix = format!("{PROJECTS}{name}{CONTROL_PLANE}");
             return Some((self.project(name)?, prefix));
         }
-        Some(match path.starts_with(HUB) {
-            true => (Arc::clone(&self.hub), HUB.to_owned()),
-            false => (Arc::clone(&self.root), String::new()),
+        Some(if path.starts_with(HUB) {
+            (Arc::clone(&self.hub), HUB.to_owned())
+        } else if path.starts_with(CELL) {
+            (Arc::clone(&self.cell), CELL.to_owned())
+        } else {
+            (Arc::clone(&self.root), String::new())
         })
     }
 
@@ -185,7 +193,7 @@ impl Planes {
         }
     }
 
-    /// Counts a write, and simulates Karmada's reaction to it.
+    /// Counts a write, and simulates the reaction of Karmada and of the quota system.
     fn note(&self, plane: &Plane, answer: &Answer) {
         if answer.deleted || answer.written.is_some() {
             self.writes.fetch_add(1, Ordering::Relaxed);
@@ -193,12 +201,16 @@ impl Planes {
         let Some((kind, stored)) = &answer.written else {
             return;
         };
+        let is_new = answer.response.status() == StatusCode::CREATED;
+        if *kind == KindId::named("ResourceClaim") && is_new {
+            cell::grant(&plane.server, &stored.key);
+        }
         if *kind != KindId::named("WorkloadDeployment") {
             return;
         }
         let is_on_hub = std::ptr::eq(plane, Arc::as_ptr(&self.hub));
         self.latencies.wrote(is_on_hub, plane, stored);
-        if is_on_hub && answer.response.status() == StatusCode::CREATED {
+        if is_on_hub && is_new {
             karmada::place(&plane.server, &stored.key, &stored.value());
         }
     }

@@ -57,6 +57,8 @@ enum Name {
     Admission,
     /// Measures small calls, probes and the lease of a manager while callers send the bodies that need most time.
     Hostile,
+    /// Measures a cell that runs an Instance for each of many projects, with quota. It is also a part of `planes`.
+    Cell,
     /// Measures the time of each hop of a Workload on a real federation that is otherwise idle.
     Federation,
     /// Measures the management controllers with many simulated projects: idle beside Go informers, restarted with
@@ -219,6 +221,10 @@ async fn measure(args: &Args, directory: &Path) -> anyhow::Result<(&'static str,
         Name::Federation => (
             "federation",
             federation::run(build()?, args.workloads).await?,
+        ),
+        Name::Cell => (
+            "cell",
+            planes::run_cell(build()?, &args.sizes, directory).await?,
         ),
         Name::Planes => (
             "planes",

@@ -82,6 +82,7 @@ pub(super) async fn answer(
             planes.add_projects(count);
             planes.summary()
         }),
+        "cell" => planes.fill_cell().map(|()| planes.summary()),
         "ready" => read(&body).map(|Ready { ready }| {
             planes.set_ready(ready);
             planes.summary()
@@ -127,6 +128,7 @@ impl Planes {
             "deployments": in_projects.sum::<usize>(),
             "copies": self.hub.server.count(deployments),
             "bindings": self.hub.server.count(bindings),
+            "openInstances": self.open_instances(),
             "writes": self.writes.load(Ordering::Relaxed),
             "lists": self.count_requests(Verb::List),
             "watches": self.count_requests(Verb::Watch),
@@ -136,7 +138,9 @@ impl Planes {
     /// Returns the number of requests with this verb, for all API servers together.
     fn count_requests(&self, verb: Verb) -> usize {
         let projects = self.projects();
-        let planes = [&self.root, &self.hub].into_iter().chain(&projects);
+        let planes = [&self.root, &self.hub, &self.cell]
+            .into_iter()
+            .chain(&projects);
         planes.map(|plane| plane.server.count_requests(verb)).sum()
     }
 
@@ -240,7 +244,7 @@ impl Planes {
 }
 
 /// Returns the hub namespace of a project's namespace `default`.
-fn hub_namespace(plane: &Plane) -> Option<String> {
+pub(super) fn hub_namespace(plane: &Plane) -> Option<String> {
     let key = (String::new(), DEFAULT.to_owned());
     let namespace = plane.server.stored(KindId::named("Namespace"), &key)?;
     Some(format!("ns-{}", text(&namespace.value(), "/metadata/uid")))
@@ -262,7 +266,7 @@ fn template() -> Value {
 }
 
 /// Returns the spec of a WorkloadDeployment that belongs to no Workload.
-fn deployment() -> Value {
+pub(super) fn deployment() -> Value {
     json!({
         "cityCode": "DFW",
         "placementName": "us",

@@ -9,7 +9,7 @@ const POLICY: &str = "propagationpolicy.karmada.io";
 /// The names of the cells and the codes of their cities.
 const CELLS: [(&str, &str); 2] = [("dfw1", "DFW"), ("ord1", "ORD")];
 
-fn condition(type_: &str, status: &str, reason: &str) -> Value {
+pub(super) fn condition(type_: &str, status: &str, reason: &str) -> Value {
     json!({"type": type_, "status": status, "reason": reason, "message": reason, "lastTransitionTime": time_now()})
 }
 

@@ -1,7 +1,8 @@
 //! `cargo xtask bench planes`: measures the management controllers with thousands of projects and a hundred thousand
-//! WorkloadDeployments.
+//! WorkloadDeployments, and a cell with Instances of a thousand projects.
 
 mod at_rest;
+mod cell;
 mod processes;
 mod storm;
 
@@ -65,11 +66,21 @@ pub(super) async fn run(
     directory: &Path,
 ) -> anyhow::Result<Vec<Row>> {
     let built = prepare(programs, directory)?;
-    let mut rows = at_rest::run(sizes, &built).await?;
+    let mut rows = cell::run(sizes, &built).await?;
+    rows.extend(at_rest::run(sizes, &built).await?);
     let planes = SimulatedPlanes::start(&built, sizes.projects).await?;
     rows.extend(restart(sizes, &built, &planes).await?);
     planes.stop().await;
     Ok(rows)
+}
+
+/// Measures only the cell.
+pub(super) async fn run_cell(
+    programs: Programs,
+    sizes: &Sizes,
+    directory: &Path,
+) -> anyhow::Result<Vec<Row>> {
+    cell::run(sizes, &prepare(programs, directory)?).await
 }
 
 fn prepare(programs: Programs, directory: &Path) -> anyhow::Result<Built> {

@@ -61,6 +61,7 @@ pub(super) struct SimulatedPlanes {
     port: u16,
     root: PathBuf,
     hub: PathBuf,
+    cell: PathBuf,
 }
 
 impl SimulatedPlanes {
@@ -80,6 +81,7 @@ impl SimulatedPlanes {
         let planes = Self {
             client: Client::try_from(config)?,
             hub: kubeconfig(built, port, "hub", "/hub")?,
+            cell: kubeconfig(built, port, "cell", "/cell")?,
             process,
             port,
             root,
@@ -157,6 +159,9 @@ pub(super) struct SimulationState {
     pub(super) bindings: usize,
     pub(super) writes: u64,
     pub(super) watches: u64,
+    /// Number of Instances of the cell whose gates are open.
+    #[serde(rename = "openInstances")]
+    pub(super) open_instances: usize,
 }
 
 /// A process that watches the planes. It runs alone on the last CPU.
@@ -168,29 +173,57 @@ pub(super) struct Watcher {
 impl Watcher {
     /// Starts the management controllers without waiting for them.
     pub(super) async fn ours(built: &Built, planes: &SimulatedPlanes) -> anyhow::Result<Self> {
+        let discovery = json!({
+            "mode": "milo",
+            "discoveryKubeconfigPath": planes.root,
+            "projectKubeconfigPath": planes.root,
+        });
+        let args = vec!["--enable-management-controllers=true".into()];
+        Self::manager(built, planes, "management", discovery, args).await
+    }
+
+    /// Starts compute-federation in this role.
+    async fn manager(
+        built: &Built,
+        planes: &SimulatedPlanes,
+        role: &str,
+        discovery: Value,
+        mut args: Vec<OsString>,
+    ) -> anyhow::Result<Self> {
         let metrics = ports::reserve()?;
         let config = json!({
             "apiVersion": "apiserver.config.datumapis.com/v1alpha1",
             "kind": "WorkloadOperator",
             "metricsServer": {"secureServing": false, "bindAddress": format!("127.0.0.1:{metrics}")},
-            "discovery": {
-                "mode": "milo",
-                "discoveryKubeconfigPath": planes.root,
-                "projectKubeconfigPath": planes.root,
-            },
+            "discovery": discovery,
         });
-        let file = built.directory.join("management.yaml");
+        let file = built.directory.join(format!("{role}.yaml"));
         fs::write(&file, config.to_string())?;
-        let args = vec![
+        args.extend([
             format!("--server-config={}", file.display()).into(),
             format!("--federation-kubeconfig={}", planes.hub.display()).into(),
-            "--enable-management-controllers=true".into(),
             "--health-probe-bind-address=0".into(),
             "--shutdown-delay=0s".into(),
-        ];
+        ]);
         let program = on_cpus(&cpus().0, built.binary.clone(), args);
-        let process = built.start("management", program).await?;
+        let process = built.start(role, program).await?;
         Ok(Self { process, metrics })
+    }
+
+    /// Starts the cell controllers without waiting for them.
+    pub(super) async fn cell(built: &Built, planes: &SimulatedPlanes) -> anyhow::Result<Self> {
+        let discovery = json!({
+            "mode": "milo",
+            "clusterName": "dfw1",
+            "discoveryKubeconfigPath": planes.root,
+            "projectKubeconfigPath": planes.root,
+            "quotaKubeconfigPath": planes.root,
+        });
+        let args = vec![
+            format!("--kubeconfig={}", planes.cell.display()).into(),
+            "--enable-cell-controllers=true".into(),
+        ];
+        Self::manager(built, planes, "cell", discovery, args).await
     }
 
     /// Starts the Go informers without waiting for them.
