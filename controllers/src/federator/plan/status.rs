@@ -1,6 +1,6 @@
 //! Computes the status of a project's WorkloadDeployment from the status of its copy on the hub.
 
-use api::condition::{self, Condition, ConditionStatus};
+use api::condition::{self, Condition, ConditionStatus, MESSAGE_MAX};
 use api::conditions::REFERENCED_DATA_READY;
 use api::identity::IdentityError;
 use api::reasons::workload_deployment::HUB_REFUSED;
@@ -37,6 +37,9 @@ pub(super) fn status(
     };
     let mut conditions = generations.translate_conditions(&hub.conditions, &former.conditions);
     condition::remove(&mut conditions, REFERENCED_DATA_READY);
+    if let Some(cell) = &hub.reporting_cell {
+        name_cell(&mut conditions, cell);
+    }
     let own = former.conditions.into_iter().filter(|own| {
         !MIRRORED.contains(&own.type_.as_str())
             && condition::find(&conditions, &own.type_).is_none()
@@ -51,6 +54,18 @@ pub(super) fn status(
         reporting_cell: None,
         selector: deployment.instance_selector(),
         ..hub.clone()
+    }
+}
+
+/// Adds the name of the cell to each message about a problem, as for a WorkloadDeployment with several cells.
+fn name_cell(conditions: &mut [Condition], cell: &str) {
+    let prefix = format!("{cell}: ");
+    let problems = conditions.iter_mut().filter(|it| {
+        it.type_ != CELLS_REPORTING && !it.is_true() && !it.message.starts_with(&prefix)
+    });
+    for problem in problems {
+        let message = prefix.clone() + &problem.message;
+        problem.message = message.chars().take(MESSAGE_MAX).collect();
     }
 }
 

@@ -222,3 +222,35 @@ fn a_status_names_every_counter() {
         assert_eq!(patch[counter], 0, "{counter} in {patch}");
     }
 }
+
+/// A problem names its cell, also if there is only one.
+#[test]
+fn the_message_of_a_problem_names_the_only_cell() {
+    let deployment = recorded("DFW");
+    let messages = |available: bool, message: &str| {
+        let mut hub = complete(&deployment);
+        let copy = Arc::make_mut(hub.copy.as_mut().unwrap());
+        let mut condition = json!(condition("Available", available, Some(7)));
+        condition["message"] = json!(message);
+        let reporting = json!({
+            "type": "CellsReporting", "status": "False", "reason": "CellNotReported", "message": "r",
+            "lastTransitionTime": condition["lastTransitionTime"],
+        });
+        copy.status = Some(object(json!({
+            "replicas": 0, "currentReplicas": 0, "desiredReplicas": 2, "readyReplicas": 0, "observedGeneration": 7,
+            "reportingCell": "dfw1", "conditions": [condition, reporting],
+        })));
+        let status = plan_for(&deployment, &hub).status.unwrap();
+        let conditions = status.conditions.into_iter();
+        conditions.map(|it| it.message).collect::<Vec<_>>()
+    };
+    assert_eq!(messages(false, "no quota"), ["dfw1: no quota", "r"]);
+    assert_eq!(
+        messages(false, "dfw1: unreachable"),
+        ["dfw1: unreachable", "r"]
+    );
+    assert_eq!(
+        messages(true, "an instance is ready"),
+        ["an instance is ready", "r"]
+    );
+}
