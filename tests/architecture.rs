@@ -26,7 +26,7 @@ use serde_json::Value;
 const ARROWS: [(&str, &[&str]); 13] = [
     ("api", &[]),
     ("apiserver", &[]),
-    ("benches", &["apiserver", "interpreters"]),
+    ("benches", &["api", "apiserver", "interpreters"]),
     ("certs", &[]),
     (
         "compute-federation",

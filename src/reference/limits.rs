@@ -138,9 +138,10 @@ fn connections() -> Section {
              A refused request counts too, until its answer is read. Further requests are reset. On HTTP/2, at most 64 answers that \
              came before the body of their request wait for their client, a quarter of them to one source address; further such answers have no text. Health probes and the metrics server have 64 connections each, and do not use the threads of the webhook server.",
             "A connection holds, besides what counts above: on HTTP/1.1 a read buffer of 12 KiB; on HTTP/2 up to 64 KiB that no \
-             handler has read yet; for TLS up to 16 KiB in each direction, and up to 64 KiB for the first message of a client; and its state. Plan 128 KiB for each of \
-             `--max-connections`, and one and a half times `--max-bytes-in-flight`. For a client that sends and does not read, the kernel holds up to 384 KiB more in its socket buffers, which also count as memory of a container. Example: for a pod with a memory limit of 128 MiB, set \
-             `--max-bytes-in-flight=33554432`, `--max-connections=384`, and `--max-body=2097152`, or `1048576` if admission is served. At its start, the process starts itself \
+             handler has read yet; for TLS up to 16 KiB in each direction, and up to 64 KiB for the first message of a client; and its state: together at most 128 KiB. \
+             For a client that sends and does not read, the kernel holds up to 384 KiB more in its socket buffers, which also count as memory of a container. \
+             So plan 512 KiB for each of `--max-connections`, one and a half times `--max-bytes-in-flight`, and 32 MiB for the process itself. Example: for a pod with a memory limit of 128 MiB, set \
+             `--max-bytes-in-flight=33554432`, `--max-connections=96`, and `--max-body=2097152`, or `1048576` if admission is served. At its start, the process starts itself \
              again with `MIMALLOC_PURGE_DELAY=10`, unless the environment has this variable. The allocator then returns freed memory after 10 ms; with its default of 1 s, \
              large requests one after the other would need more memory than this rule says.",
         ],

@@ -72,8 +72,8 @@ fn the_grace_period_is_longer_than_the_drain() {
     }
 }
 
-/// The rule of docs/reference/limits.md#memory: 128 KiB for each connection, and one and a half times the bytes in
-/// flight. The rest is for the process itself. A body is never larger than 1/16 of the bytes in flight, or 1/32 if
+/// The rule of docs/reference/limits.md#memory: 512 KiB for each connection, one and a half times the bytes in flight,
+/// and 32 MiB for the process itself. A body is never larger than 1/16 of the bytes in flight, or 1/32 if
 /// admission is served.
 #[test]
 fn the_memory_limit_is_enough_for_the_webhook_server() {
@@ -89,7 +89,7 @@ fn the_memory_limit_is_enough_for_the_webhook_server() {
         let limit = limit.parse::<u64>().unwrap() << 20;
         let bytes = variable(&deployment, "MAX_BYTES_IN_FLIGHT");
         let connections = variable(&deployment, "MAX_CONNECTIONS");
-        let needed = bytes * 3 / 2 + connections * (128 << 10);
+        let needed = bytes * 3 / 2 + connections * (512 << 10);
         assert!(
             needed + (32 << 20) <= limit,
             "{path}: {needed} of {limit} bytes"

@@ -239,7 +239,7 @@ async fn four_thousand_connections_stay_within_the_memory_and_those_of_one_addre
 const SMALL_POD: [&str; 3] = [
     "--max-bytes-in-flight=33554432",
     "--max-body=2097152",
-    "--max-connections=384",
+    "--max-connections=96",
 ];
 
 /// Sends each hostile body of 2 MiB from four addresses at a time. Returns the number of answers.
