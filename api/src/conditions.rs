@@ -347,7 +347,7 @@ pub const WRITTEN: &[WrittenCondition] = &[
         False,
         of_deployment::QUOTA_EXCEEDED,
         (
-            "The quota of the project does not cover all Instances, and the message says how many are not covered, and why the first of them is not. Or it does not cover what a larger Instance of the new template needs beyond the former one: this Instance keeps its former template.",
+            "The quota of the project does not cover all Instances, and the message says how many are not covered, and why the first of them is not. Or it does not cover what an Instance of the new template needs beyond the former one: the Instance in the message keeps its former template.",
             "Raise the quota of the project, or delete what uses it.",
         ),
     ),
@@ -356,10 +356,21 @@ pub const WRITTEN: &[WrittenCondition] = &[
         EVERYWHERE,
         workload_deployment::REPLICAS_READY,
         False,
-        of_deployment::PENDING_QUOTA,
+        quota_granted::BACKEND_UNAVAILABLE,
         (
             "The new template needs more quota, and the quota system of the project does not answer. The Instance in the message keeps its former template.",
             "Check the connection of the cell to the API server of the project.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        EVERYWHERE,
+        workload_deployment::REPLICAS_READY,
+        False,
+        quota_granted::MISCONFIGURED,
+        (
+            "The new template needs more quota, and the answer of the project's API server about it cannot be used. The Instance in the message keeps its former template.",
+            "Correct what the message names.",
         ),
     ),
     written(

@@ -1,6 +1,6 @@
-//! Milo, thousands of its projects, a Karmada hub and a cell in one process, on API servers in memory. Karmada is simulated:
-//! this program places the WorkloadDeployments that arrive on the hub. The benchmark itself writes the statuses that
-//! cells would report.
+//! Milo, thousands of its projects, a Karmada hub and a cell in one process, on API servers in memory. Karmada is
+//! simulated: this program places the WorkloadDeployments that arrive on the hub. The benchmark itself writes the
+//! statuses that cells would report.
 
 #![allow(
     clippy::indexing_slicing,

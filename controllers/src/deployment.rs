@@ -8,7 +8,6 @@ pub(crate) mod triggers;
 mod view;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use api::instance::InstanceControllerSpec;
 use api::{Instance, InstanceSpec, WorkloadDeployment, finalizers};
@@ -20,9 +19,8 @@ use serde_json::{Value, json};
 
 use crate::cell::CellCaches;
 use crate::gate::{self, Gate};
-use crate::instance::plan::is_ready;
 use crate::objects::{StringMap, controller_reference, covers, is_terminating};
-use crate::quota::{Held, ReplacementQuota};
+use crate::quota::{ReplacementQuota, asked_again};
 use crate::runtime::error::FirstError;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
@@ -31,10 +29,7 @@ use crate::runtime::{ReconcileContext, ReconcileError};
 use plan::{
     RolloutStep, instance_name, linking_labels, ordinal, status_after_refusal, template_hash,
 };
-use view::View;
-
-/// How often the quota for a replacement is asked for while there is none.
-const HELD: Duration = Duration::from_secs(15);
+use view::{QuotaAnswers, View};
 
 pub(crate) struct DeploymentController {
     pub(crate) cell: Arc<CellCaches>,
@@ -76,7 +71,7 @@ impl Controller for DeploymentController {
             deployment,
             instances: self.cell.instances.readable(&key.namespace),
             undecodable: self.cell.instances.undecodable(&key.namespace),
-            held: None,
+            quota: QuotaAnswers::default(),
             now: context.now(),
         };
         self.execute(context, view).await
@@ -184,38 +179,32 @@ impl DeploymentController {
         if plan.remove_finalizer {
             self.release(context, &deployments, deployment).await?;
         }
-        Ok(match view.held {
-            Some(_) => Outcome::Again(HELD),
+        Ok(match view.held_for() {
+            Some(held) => Outcome::Again(asked_again(held)),
             None => Outcome::Settled,
         })
     }
 
-    /// Confirms a deletion that is the next step, and asks for the quota that a replacement needs.
+    /// Asks for the quota that a replacement needs, and then confirms a deletion that is the next step. The deletion
+    /// follows at once.
     async fn confirm(
         &self,
         view: &mut View,
         deployments: &Collection<'_, WorkloadDeployment>,
         instances: &Collection<'_, Instance>,
     ) -> Result<(), ReconcileError> {
-        view.confirm_deletion(deployments, instances, &self.writer)
-            .await?;
-        view.held = self.holds(view).await;
-        if view.held.is_some() {
-            // Another step is the next one now.
+        loop {
+            while let Some(instance) = view.unasked() {
+                let spec = &view.deployment.spec.template.spec;
+                let held = self.quota.holds(&instance, spec).await;
+                view.note_quota(&instance, held);
+            }
             view.confirm_deletion(deployments, instances, &self.writer)
                 .await?;
-        }
-        Ok(())
-    }
-
-    /// Returns why the next step must not be taken, if it deletes a ready Instance for one that needs more quota.
-    async fn holds(&self, view: &View) -> Option<Held> {
-        match view.plan().steps.first() {
-            Some(RolloutStep::Replace(instance)) if is_ready(instance) => {
-                let spec = &view.deployment.spec.template.spec;
-                self.quota.holds(instance, spec).await
+            // The API server can have another Instance or another template than the cache.
+            if view.unasked().is_none() {
+                return Ok(());
             }
-            _ => None,
         }
     }
 

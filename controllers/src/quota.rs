@@ -44,7 +44,7 @@ pub(crate) use ledger::{Ledgers, QuotaWatches};
 use plan::{
     Ledger, Observed, Plan, QuotaStep, is_denied, is_managed, is_settled, plan, waiting_since,
 };
-pub(crate) use replacement::{Held, ReplacementQuota};
+pub(crate) use replacement::{Held, ReplacementQuota, asked_again};
 use waiting::WaitingInstances;
 
 /// The most steps of one reconciliation. An Instance needs fewer. The limit ends a loop that two writers of one field

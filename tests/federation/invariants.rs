@@ -119,6 +119,11 @@ async fn writes_no_more_than(
         "{what}: {of_cells} statuses of the cell's deployment"
     );
     eprintln!("{what}: {of_cells} statuses of the cell's deployment");
+    let placed = ("hub create workloaddeployments", of_deliveries);
+    ensure!(
+        of_deliveries == 0 || fixed.contains(&placed),
+        "{what}: {of_deliveries} creates of deployments in cells"
+    );
     // One status of Karmada per status of the cell, one for the new generation of the hub's object, and one for a new
     // object in a cell that has no status yet.
     ensure!(

@@ -130,8 +130,8 @@ async fn until_returned(quota: &QuotaSystem) -> anyhow::Result<()> {
     .await
 }
 
-/// Enlarges the template of two ready Instances. They stay until the quota is raised. An instance type has one size, so
-/// the deployment has no Workload.
+/// Enlarges the template of two ready Instances. They stay until the quota is raised. Admission refuses Workloads of
+/// another size than that of their instance type, so this is a deployment without a Workload.
 async fn a_larger_template_waits(space: &Space<'_>, quota: &QuotaSystem) -> anyhow::Result<()> {
     let deployments = space.in_project::<WorkloadDeployment>();
     let mut deployment = fixture::deployment("sized", "DFW");
@@ -156,9 +156,9 @@ async fn a_larger_template_waits(space: &Space<'_>, quota: &QuotaSystem) -> anyh
     let former = until_ready("two run", BTreeSet::new(), 2000).await?;
 
     quota.set_limit(PROJECT, VCPUS, 2499).await?;
-    let resources =
+    let container =
         &mut deployment["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0];
-    resources["resources"] = json!({"limits": {"cpu": "1500m", "memory": "2Gi"}});
+    container["resources"] = json!({"limits": {"cpu": "1500m", "memory": "2Gi"}});
     let larger = json!({"spec": {"template": deployment["spec"]["template"]}});
     fixture::patch(&deployments, "sized", larger).await?;
     let holds = |deployment: &WorkloadDeployment| {

@@ -197,7 +197,7 @@ async fn show(args: &Args, peers: &Peers, federation: &Federation) -> anyhow::Re
     federation.register_admission().await?;
     let gates = match args.keep {
         true => None,
-        false => Some(DemoGates::start(federation).await?),
+        false => Some(DemoGates::start(federation, args.once).await?),
     };
     let logs = logs.clone();
     let scene = DemoScene {

@@ -16,7 +16,8 @@ use kube::ResourceExt;
 use crate::objects::{covers, has_finalizer, is_terminating};
 use observed::{Instances, is_drifted, undecodable};
 pub(super) use observed::{
-    Observed, instance_name, linking_labels, ordinal, spec_of_template, template_hash,
+    Observed, QuotaAnswers, QuotaKey, instance_name, linking_labels, ordinal, spec_of_template,
+    template_hash,
 };
 pub(super) use rollout::RolloutStep;
 use rollout::steps;

@@ -4,13 +4,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::{Instance, WorkloadDeployment};
-use jiff::Timestamp;
+use api::workload_deployment::REPLICAS_READY;
+use api::{Instance, WorkloadDeployment, condition};
+use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use kube::core::error_boundary::InvalidObject;
 use serde_json::json;
 
-use super::plan::{Observed, Plan, RolloutStep, plan, spec_of_template};
+pub(super) use super::plan::QuotaAnswers;
+use super::plan::{Observed, Plan, QuotaKey, RolloutStep, plan, spec_of_template, template_hash};
 use crate::autoscaler::AutoscalerView;
 use crate::objects::contains;
 use crate::quota::Held;
@@ -25,8 +27,8 @@ pub(super) struct View {
     pub(super) undecodable: Vec<Arc<InvalidObject>>,
     /// What is known about its autoscaler.
     pub(super) autoscaler: AutoscalerView,
-    /// Why ready Instances of another template stay.
-    pub(super) held: Option<Held>,
+    /// What was asked about the quota of replacements.
+    pub(super) quota: QuotaAnswers,
     pub(super) now: Timestamp,
 }
 
@@ -37,9 +39,42 @@ impl View {
             instances: &self.instances,
             undecodable: &self.undecodable,
             autoscaler: &self.autoscaler,
-            held: self.held.as_ref(),
+            quota: &self.quota,
             now: self.now,
         }
+    }
+
+    /// Returns the Instance that the next step replaces, if its replacement's quota has not been asked for.
+    pub(super) fn unasked(&self) -> Option<Arc<Instance>> {
+        match self.plan().steps.into_iter().next() {
+            Some(RolloutStep::Replace(instance)) => {
+                let key = self.quota_key(&instance);
+                (!self.quota.contains_key(&key)).then_some(instance)
+            }
+            _ => None,
+        }
+    }
+
+    /// Records why an Instance must not be replaced, or that it may be.
+    pub(super) fn note_quota(&mut self, instance: &Instance, held: Option<Held>) {
+        let key = self.quota_key(instance);
+        self.quota.insert(key, held);
+    }
+
+    fn quota_key(&self, instance: &Instance) -> QuotaKey {
+        let uid = instance.metadata.uid.clone();
+        (uid.unwrap_or_default(), template_hash(&self.deployment))
+    }
+
+    /// Returns how long Instances have been held for their replacements' quota, if one is held.
+    pub(super) fn held_for(&self) -> Option<SignedDuration> {
+        self.quota.values().flatten().next()?;
+        let former = self.deployment.status.as_ref();
+        let former = former.and_then(|it| condition::find(&it.conditions, REPLICAS_READY));
+        let since = former.filter(|it| it.is_false());
+        Some(since.map_or(SignedDuration::ZERO, |since| {
+            self.now.duration_since(since.last_transition_time.0)
+        }))
     }
 
     pub(super) fn plan(&self) -> Plan {

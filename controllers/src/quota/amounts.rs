@@ -203,4 +203,43 @@ mod tests {
         assert!(!are_equal(&[a.clone(), b], &[a.clone(), request("b", 3)]));
         assert!(!are_equal(std::slice::from_ref(&a), &[]));
     }
+
+    #[test]
+    fn only_what_is_needed_beyond_the_former_requests_counts() {
+        let request = |resource_type: &str, amount: i64| ResourceRequest {
+            resource_type: resource_type.to_owned(),
+            amount,
+        };
+        let sized = |vcpus, memory| {
+            vec![
+                request(INSTANCES, 1),
+                request(VCPUS, vcpus),
+                request(MEMORY, memory),
+            ]
+        };
+        let without_size = vec![request(INSTANCES, 1)];
+        for (former, wanted, expected) in [
+            (sized(1000, 2048), sized(1000, 2048), vec![]),
+            (sized(1000, 2048), sized(500, 1024), vec![]),
+            (sized(1000, 2048), without_size.clone(), vec![]),
+            (
+                sized(1000, 2048),
+                sized(1500, 1024),
+                vec![request(VCPUS, 500)],
+            ),
+            (
+                sized(1000, 2048),
+                sized(1000, 4096),
+                vec![request(MEMORY, 2048)],
+            ),
+            (
+                without_size,
+                sized(1000, 2048),
+                vec![request(VCPUS, 1000), request(MEMORY, 2048)],
+            ),
+            (vec![], sized(1000, 2048), sized(1000, 2048)),
+        ] {
+            assert_eq!(beyond(&former, &wanted), expected, "{former:?}, {wanted:?}");
+        }
+    }
 }

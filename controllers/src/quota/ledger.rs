@@ -15,7 +15,7 @@ use api::reasons::quota_granted as reason;
 use api::{ProjectName, milo};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
-use kube::core::Status;
+use kube::core::{DeserializeGuard, Status};
 use kube::{Api, Client, Resource};
 use multicluster::absence::is_definitive_not_found;
 use multicluster::connect::ConnectError;
@@ -40,6 +40,8 @@ pub type ConnectLedger = Box<dyn Fn(&ProjectName) -> Result<Client, ConnectError
 /// Longest wait for an answer. It is shorter than that of other requests, so that a terminating Instance can ask
 /// several times before it is released.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a list of AllowanceBuckets is used. The WorkloadDeployments of a project ask at the same time.
+const LISTED: Duration = Duration::from_secs(2);
 /// The cause of a 403 for a new object in a Namespace that is being deleted.
 const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
 
@@ -61,6 +63,8 @@ pub(super) struct ProjectLedger {
     watched: Option<WatchedClaims>,
     /// The quota that is left, while an Instance is denied.
     buckets: Mutex<Option<WatchedBuckets>>,
+    /// The quota that was left when it was last listed.
+    listed: Mutex<Option<(Instant, Arc<Vec<AllowanceBucket>>)>>,
 }
 
 /// The claim of an Instance, and the name that a new claim gets.
@@ -104,6 +108,7 @@ impl Ledgers {
             client,
             pause: Mutex::default(),
             buckets: Mutex::default(),
+            listed: Mutex::default(),
         });
         projects.insert(project.clone(), Arc::clone(&ledger));
         Ok(ledger)
@@ -198,7 +203,7 @@ impl ProjectLedger {
         buckets.have_room(&self.project, requests)
     }
 
-    /// Asks which of these amounts the project does not have left.
+    /// Asks which of these amounts the project does not have left. Returns none if the cell may not list them.
     ///
     /// # Errors
     ///
@@ -207,18 +212,41 @@ impl ProjectLedger {
         &self,
         requests: &[ResourceRequest],
     ) -> Result<Vec<ResourceRequest>, LedgerProblem> {
-        let buckets: Api<AllowanceBucket> = Api::namespaced(self.client.clone(), BUCKETS_NAMESPACE);
-        let listed = async {
-            let listed = buckets.list(&ListParams::default()).await;
-            listed.map_err(|error| ReconcileError::api("list AllowanceBuckets", error))
+        let Some(buckets) = self.list_buckets().await? else {
+            return Ok(Vec::new());
         };
-        let buckets = self.ask(listed).await?;
         let is_left = |request: &ResourceRequest| {
             let mut buckets = buckets.iter();
             buckets.any(|bucket| bucket.has_room(self.project.as_str(), request))
         };
         let missing = requests.iter().filter(|request| !is_left(request));
         Ok(missing.cloned().collect())
+    }
+
+    /// Lists the AllowanceBuckets of the project, unless they were listed a moment ago. Returns `None` if the cell may
+    /// not list them. A bucket that cannot be decoded is left out.
+    async fn list_buckets(&self) -> Result<Option<Arc<Vec<AllowanceBucket>>>, LedgerProblem> {
+        if let Some((listed, buckets)) = lock(&self.listed).as_ref()
+            && listed.elapsed() < LISTED
+        {
+            return Ok(Some(Arc::clone(buckets)));
+        }
+        let api: Api<DeserializeGuard<AllowanceBucket>> =
+            Api::namespaced(self.client.clone(), BUCKETS_NAMESPACE);
+        let listed = self.ask(async {
+            match api.list(&ListParams::default()).await {
+                Ok(buckets) => Ok(Some(buckets)),
+                Err(kube::Error::Api(status)) if status.is_forbidden() => Ok(None),
+                Err(error) => Err(ReconcileError::api("list AllowanceBuckets", error)),
+            }
+        });
+        let Some(buckets) = listed.await? else {
+            return Ok(None);
+        };
+        let readable = buckets.into_iter().filter_map(|bucket| bucket.0.ok());
+        let buckets = Arc::new(readable.collect());
+        *lock(&self.listed) = Some((Instant::now(), Arc::clone(&buckets)));
+        Ok(Some(buckets))
     }
 
     /// Returns whether the quota that is left is watched.

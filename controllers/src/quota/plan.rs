@@ -5,7 +5,7 @@
 
 mod decision;
 pub(super) mod ending;
-mod intervals;
+pub(super) mod intervals;
 
 use std::time::Duration;
 

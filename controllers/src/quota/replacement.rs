@@ -2,15 +2,18 @@
 //! (docs/concepts/flow.md#quota).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::quota::ResourceRequest;
-use api::reasons::workload_deployment as reason;
+use api::reasons::quota_granted as reason;
 use api::{Instance, InstanceSpec, finalizers};
+use jiff::SignedDuration;
 use kube::ResourceExt;
 
 use super::amounts;
-use super::ledger::{Ledgers, ProjectLedger};
-use super::plan::{LedgerProblem, Remedy};
+use super::ledger::Ledgers;
+use super::plan::intervals::{RETRY, interval};
+use super::plan::{LedgerProblem, Remedy, is_gated};
 use crate::cell::CellCaches;
 use crate::hub::upstream::Upstream;
 use crate::objects::has_finalizer;
@@ -36,28 +39,31 @@ impl ReplacementQuota {
         Self { cell, ledgers }
     }
 
-    /// Returns why an Instance must not be replaced now by one of this spec. Returns `None` if its project has the quota
-    /// for both together, if no more quota is needed, and if the project does not tell how much is left.
+    /// Returns why an Instance must not be replaced now by one of this spec. Returns `None` if the new one needs no more
+    /// quota, if its project has the difference left, and if the cell may not see what is left. An Instance whose gate
+    /// is closed does not run, so nothing is lost with it.
     pub(crate) async fn holds(&self, instance: &Instance, spec: &InstanceSpec) -> Option<Held> {
-        let ledgers = self.ledgers.as_ref()?;
-        let wanted = amounts::requests(spec);
+        let ledgers = self.ledgers.as_ref().filter(|_| !is_gated(instance))?;
         // An Instance without the finalizer holds no quota.
         let former = match has_finalizer(instance, finalizers::QUOTA_CLAIM) {
             true => amounts::requests(&instance.spec),
             false => Vec::new(),
         };
-        let more = amounts::beyond(&former, &wanted);
+        let more = amounts::beyond(&former, &amounts::requests(spec));
         if more.is_empty() {
             return None;
         }
-        let name = instance.name_any();
         let (reason, cause) = match self.lacks(ledgers, instance, &more).await {
             Ok(lacks) => (reason::QUOTA_EXCEEDED, describe(&lacks)?),
-            Err(problem) => match problem.remedy {
-                Remedy::Wait(_) | Remedy::Repeat => (reason::PENDING_QUOTA, problem.message),
-                Remedy::Correct | Remedy::ProjectGone => return None,
-            },
+            Err(problem) => {
+                let reason = match problem.remedy {
+                    Remedy::Wait(_) | Remedy::Repeat => reason::BACKEND_UNAVAILABLE,
+                    Remedy::Correct | Remedy::ProjectGone => reason::MISCONFIGURED,
+                };
+                (reason, problem.message)
+            }
         };
+        let name = instance.name_any();
         Some(Held {
             reason,
             message: format!("Instance {name} keeps its former template: {cause}"),
@@ -72,13 +78,21 @@ impl ReplacementQuota {
     ) -> Result<Vec<ResourceRequest>, LedgerProblem> {
         let namespace = instance.namespace().unwrap_or_default();
         let metadata = self.cell.namespaces.metadata_of("", &namespace);
-        // Without a project there is no quota to look at. The new Instance shows the problem.
-        let Ok(upstream) = Upstream::of(&metadata.unwrap_or_default()) else {
-            return Ok(Vec::new());
-        };
-        let ledger: Arc<ProjectLedger> = ledgers.of(&upstream.project)?;
+        let upstream = Upstream::of(&metadata.unwrap_or_default());
+        let upstream = upstream.map_err(|error| LedgerProblem {
+            reason: reason::PROJECT_ID_UNRESOLVABLE,
+            message: format!("Namespace {namespace} does not identify its project: {error}"),
+            remedy: Remedy::Correct,
+        })?;
+        let ledger = ledgers.of(&upstream.project)?;
         ledger.lacks(requests).await
     }
+}
+
+/// Returns when the quota for a replacement is asked for again. `held` is the time since it was missing. A raised quota
+/// triggers no event, so the interval is that of denied claims.
+pub(crate) fn asked_again(held: SignedDuration) -> Duration {
+    interval(RETRY, held)
 }
 
 /// Returns a sentence about amounts that a project does not have. Returns `None` if there are none.

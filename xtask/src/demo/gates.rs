@@ -25,8 +25,9 @@ pub(super) struct DemoGates {
 }
 
 impl DemoGates {
-    /// Starts a network operator in each cell, and the quota system of the project.
-    pub(super) async fn start(federation: &Federation) -> anyhow::Result<Self> {
+    /// Starts a network operator in each cell, and the quota system of the project. Only `--once` raises the quota, so
+    /// without it the quota is enough from the beginning.
+    pub(super) async fn start(federation: &Federation, once: bool) -> anyhow::Result<Self> {
         let mut networks = Vec::new();
         for (cell, city) in [("dfw1", "DFW"), ("ord1", "ORD")] {
             let client = federation.cell(cell).context("no such cell")?.client();
@@ -37,7 +38,11 @@ impl DemoGates {
         }
         let project = federation.project().client();
         let quota = QuotaSystem::start(&[(PROJECT, project)], QuotaDelays::default()).await?;
-        let limits = [(INSTANCES, AT_FIRST), (VCPUS, ENOUGH), (MEMORY, ENOUGH)];
+        let limits = [
+            (INSTANCES, if once { AT_FIRST } else { ENOUGH }),
+            (VCPUS, ENOUGH),
+            (MEMORY, ENOUGH),
+        ];
         for (resource, amount) in limits {
             quota.set_limit(PROJECT, resource, amount).await?;
         }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::bail;
 use api::instance as gate;
 use harness::process;
 use serde_json::{Value, json};
@@ -38,7 +39,7 @@ impl DemoChange {
             (Self::Apply(spec), _) => apply(&scene.customer, spec).await,
             (Self::Delete, _) => delete(&scene.customer).await,
             (Self::RaiseQuota, Some(gates)) => gates.raise_quota().await,
-            (Self::RaiseQuota, None) => Ok(()),
+            (Self::RaiseQuota, None) => bail!("Instances have no gate Quota here"),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The observations of the controller, and the Instances of its WorkloadDeployment.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::condition::Condition;
@@ -28,9 +29,24 @@ pub(in crate::deployment) struct Observed<'a> {
     pub(in crate::deployment) undecodable: &'a [Arc<InvalidObject>],
     /// What is known about the autoscaler of the WorkloadDeployment.
     pub(in crate::deployment) autoscaler: &'a AutoscalerView,
-    /// Why ready Instances of another template stay.
-    pub(in crate::deployment) held: Option<&'a Held>,
+    /// What was asked about the quota of replacements.
+    pub(in crate::deployment) quota: &'a QuotaAnswers,
     pub(in crate::deployment) now: Timestamp,
+}
+
+/// The UID of an Instance, and the hash of the template of its replacement.
+pub(in crate::deployment) type QuotaKey = (String, String);
+/// Why an Instance must not be replaced, or `None` if it may be.
+pub(in crate::deployment) type QuotaAnswers = BTreeMap<QuotaKey, Option<Held>>;
+
+/// Returns the Instances that must not be replaced by this template, and why.
+fn held(answers: &QuotaAnswers, template_hash: &str) -> BTreeMap<String, Held> {
+    let about_template = answers
+        .iter()
+        .filter(|((_, hash), _)| hash == template_hash);
+    about_template
+        .filter_map(|((uid, _), held)| Some((uid.clone(), held.clone()?)))
+        .collect()
 }
 
 /// The Instances in the namespace of a WorkloadDeployment.
@@ -47,8 +63,8 @@ pub(super) struct Instances {
     pub(super) template_hash: String,
     /// The condition of the autoscaler, if the WorkloadDeployment has autoscaling settings.
     pub(super) autoscaling: Option<Condition>,
-    /// Why ready Instances of another template stay.
-    pub(super) held: Option<Held>,
+    /// Instances of another template that stay, by UID, and why.
+    pub(super) held: BTreeMap<String, Held>,
 }
 
 impl Instances {
@@ -61,6 +77,8 @@ impl Instances {
             });
         let own_undecodable = undecodable(observed);
         let names = observed.undecodable.iter();
+        let template_hash = template_hash(observed.deployment);
+        let held = held(observed.quota, &template_hash);
         Self {
             own: own.into_iter().cloned().collect(),
             former: former.iter().map(|instance| instance.name_any()).collect(),
@@ -70,9 +88,9 @@ impl Instances {
             undecodable_names: names
                 .filter_map(|invalid| invalid.metadata.name.clone())
                 .collect(),
-            template_hash: template_hash(observed.deployment),
+            template_hash,
             autoscaling: autoscaling_ready(observed.deployment, observed.autoscaler, observed.now),
-            held: observed.held.cloned(),
+            held,
         }
     }
 }

@@ -39,7 +39,7 @@ enum Slot<'a> {
 /// Returns the steps of the ordered rollout. The rollout first creates missing Instances and waits for unready ones, by
 /// ascending ordinal. Then it replaces Instances of another template, by descending ordinal. Finally it deletes surplus
 /// Instances. An unready Instance of another template is replaced immediately: it may become ready, but never with the
-/// right template. A ready Instance stays while the quota for its replacement is missing.
+/// right template. An Instance stays while the quota for its replacement is missing.
 ///
 /// Of the missing Instances, only the first gets a step. So the number of steps depends on the number of existing
 /// Instances, not on the desired number.
@@ -52,6 +52,10 @@ pub(super) fn steps(deployment: &WorkloadDeployment, instances: &Instances) -> V
     }
     let is_drifted =
         |instance: &Instance| is_drifted(deployment, &instances.template_hash, instance);
+    let is_held = |instance: &Instance| {
+        let uid = instance.metadata.uid.as_deref();
+        uid.is_some_and(|uid| instances.held.contains_key(uid))
+    };
     let (slots, mut surplus) = slots(deployment, instances, wanted);
     // The ordinals are sorted, so the first ordinal that differs from its position is missing.
     let positions = (0..).zip(slots.keys());
@@ -70,7 +74,8 @@ pub(super) fn steps(deployment: &WorkloadDeployment, instances: &Instances) -> V
             Slot::Own(instance) if is_terminating(instance.as_ref()) => wait(),
             Slot::Own(instance) => match (is_ready(instance), is_drifted(instance)) {
                 (true, false) => continue,
-                (true, true) if instances.held.is_some() => continue,
+                (true, true) if is_held(instance) => continue,
+                (false, true) if is_held(instance) => wait(),
                 (true, true) => {
                     replace.push(RolloutStep::Replace(Arc::clone(instance)));
                     continue;

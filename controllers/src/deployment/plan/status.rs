@@ -12,7 +12,7 @@ use api::{Instance, WorkloadDeployment, WorkloadDeploymentStatus};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::observed::{Instances, is_drifted};
+use super::observed::{Instances, is_drifted, ordinal};
 use super::pruned::pruned;
 use crate::instance::blocker::{Blocker, blocker, denied_quota};
 use crate::instance::plan::is_ready;
@@ -80,7 +80,7 @@ pub(super) fn status(
     }
     let written = [
         available,
-        replicas_ready(&denied, instances.held.as_ref(), now),
+        replicas_ready(&denied, first_held(deployment, instances), now),
     ]
     .into_iter();
     for condition in written.chain(instances.autoscaling.clone()) {
@@ -181,6 +181,16 @@ fn available(
         None => message,
     };
     Condition::new(AVAILABLE, status, reason, message, now)
+}
+
+/// Returns why the Instance stays that is replaced first.
+fn first_held<'i>(deployment: &WorkloadDeployment, instances: &'i Instances) -> Option<&'i Held> {
+    let held = instances.own.iter().filter_map(|instance| {
+        let uid = instance.metadata.uid.as_deref()?;
+        Some((ordinal(deployment, instance)?, instances.held.get(uid)?))
+    });
+    let first = held.max_by_key(|(ordinal, _)| *ordinal);
+    first.map(|(_, held)| held)
 }
 
 fn replicas_ready(denied: &[Denied<'_>], held: Option<&Held>, now: Timestamp) -> Condition {

@@ -54,7 +54,7 @@ fn steps_for(deployment: &WorkloadDeployment, instances: Vec<Instance>) -> Vec<S
         instances: &shared(instances),
         undecodable: &[],
         autoscaler: &AutoscalerView::default(),
-        held: None,
+        quota: &QuotaAnswers::new(),
         now: now(),
     })
     .steps;
@@ -128,7 +128,7 @@ fn what_is_settled_has_no_steps() {
             instances: &instances,
             undecodable: &[],
             autoscaler: &AutoscalerView::default(),
-            held: None,
+            quota: &QuotaAnswers::new(),
             now: now(),
         })
     };
@@ -192,7 +192,7 @@ fn a_foreign_hash_is_replaced_without_replacing_the_machine() {
             instances: &shared([instance.clone()]),
             undecodable: &[],
             autoscaler: &AutoscalerView::default(),
-            held: None,
+            quota: &QuotaAnswers::new(),
             now: now(),
         })
     };
@@ -221,7 +221,7 @@ fn a_report_with_a_foreign_hash_counts_until_the_template_changes() {
             instances: &shared([instance]),
             undecodable: &[],
             autoscaler: &AutoscalerView::default(),
-            held: None,
+            quota: &QuotaAnswers::new(),
             now: now(),
         });
         plan.status.unwrap().current_replicas
@@ -246,7 +246,7 @@ fn an_unsupported_management_policy_is_reported_and_does_nothing() {
         instances: &[],
         undecodable: &[],
         autoscaler: &AutoscalerView::default(),
-        held: None,
+        quota: &QuotaAnswers::new(),
         now: now(),
     });
     assert!(plan.steps.is_empty());
@@ -264,7 +264,7 @@ fn status(deployment: &WorkloadDeployment, instances: Vec<Instance>) -> Workload
         instances: &shared(instances),
         undecodable: &[],
         autoscaler: &AutoscalerView::default(),
-        held: None,
+        quota: &QuotaAnswers::new(),
         now: now(),
     });
     plan.status.unwrap()
@@ -392,7 +392,7 @@ fn the_selector_selects_the_instances() {
         instances: &[],
         undecodable: &[],
         autoscaler: &AutoscalerView::default(),
-        held: None,
+        quota: &QuotaAnswers::new(),
         now: now(),
     });
     let selector = plan.status.unwrap().selector.unwrap();
@@ -411,7 +411,7 @@ fn deletion_waits_for_the_instances() {
             instances: &shared(instances),
             undecodable: &[],
             autoscaler: &AutoscalerView::default(),
-            held: None,
+            quota: &QuotaAnswers::new(),
             now: now(),
         })
     };
@@ -438,7 +438,7 @@ fn a_refusal_is_shown() {
         instances: &[],
         undecodable: &[],
         autoscaler: &AutoscalerView::default(),
-        held: None,
+        quota: &QuotaAnswers::new(),
         now: now(),
     };
     let status = status_after_refusal(&observed, "create Instance web-0: denied");
@@ -475,7 +475,7 @@ fn too_many_replicas_are_reported_and_nothing_happens() {
             instances: &instances,
             undecodable: &[],
             autoscaler: &AutoscalerView::default(),
-            held: None,
+            quota: &QuotaAnswers::new(),
             now: now(),
         });
         assert_eq!(plan.steps, []);

@@ -1,8 +1,12 @@
 //! Tests of replacements that need more quota than the Instance before them.
 
+use std::time::Duration;
+
 use api::condition::{self, Condition};
 use api::workload_deployment::REPLICAS_READY;
 use apiserver::ApiServer;
+use k8s_openapi::api::core::v1::Namespace;
+use tokio::time::sleep;
 
 use super::*;
 use crate::quota::{ConnectLedger, Ledgers};
@@ -66,6 +70,8 @@ async fn replicas_ready(
     controller: &DeploymentController,
 ) -> (Vec<String>, Outcome, Condition) {
     settle().await;
+    // A list of what is left is used for 2 s.
+    sleep(Duration::from_secs(3)).await;
     let writes = converge(controller, || object_key("web"), &planes.servers()).await;
     let context = crate::fixtures::servers::context();
     let outcome = controller.reconcile(&context, object_key("web")).await;
@@ -82,7 +88,7 @@ async fn an_instance_stays_until_its_larger_replacement_has_quota() {
     change(&planes, |it| it["spec"]["template"] = template("1500m"));
     let (writes, outcome, shown) = replicas_ready(&planes, &controller).await;
     assert_eq!(writes, ["apply workloaddeployments/status ns-1/web"]);
-    assert_eq!(outcome, Outcome::Again(HELD));
+    assert_eq!(outcome, Outcome::Again(Duration::from_secs(15)));
     let reason = (shown.is_false(), shown.reason.as_str());
     assert_eq!(reason, (true, "QuotaExceeded"));
     assert_eq!(
@@ -104,9 +110,9 @@ async fn an_instance_stays_until_its_larger_replacement_has_quota() {
     project.fail(Fault::hang());
     let (writes, _, shown) = replicas_ready(&planes, &controller).await;
     assert_eq!(writes, ["apply workloaddeployments/status ns-1/web"]);
-    assert_eq!(shown.reason, "PendingQuota");
+    assert_eq!(shown.reason, "QuotaBackendUnavailable");
     project.heal();
-    tokio::time::sleep(HELD).await;
+    sleep(Duration::from_secs(15)).await;
 
     set_left(&project, 500);
     let (writes, _, shown) = replicas_ready(&planes, &controller).await;
@@ -114,7 +120,101 @@ async fn an_instance_stays_until_its_larger_replacement_has_quota() {
     assert!(!shown.message.contains("keeps"), "{shown:?}");
 }
 
-/// The quota of the former Instance is enough, or the project does not tell how much it has left.
+/// A failed read of the cell says nothing about quota.
+#[tokio::test(start_paused = true)]
+async fn a_held_instance_stays_held_while_the_cell_does_not_answer() {
+    let (planes, project, controller) = start_sized().await;
+    set_left(&project, 0);
+    change(&planes, |it| it["spec"]["template"] = template("2"));
+    replicas_ready(&planes, &controller).await;
+    planes.cell.fail(Fault::refuse(503).on(&[Verb::List]));
+    sleep(Duration::from_secs(3)).await;
+    let context = crate::fixtures::servers::context();
+    // No step is the next one, so nothing is confirmed and nothing fails.
+    let outcome = controller.reconcile(&context, object_key("web")).await;
+    assert!(outcome.is_ok(), "{outcome:?}");
+    assert_eq!(take_writes(&planes.servers()), [""; 0]);
+}
+
+/// Another Instance of the same deployment may need no more quota.
+#[tokio::test(start_paused = true)]
+async fn each_instance_is_held_for_itself() {
+    let (planes, project, controller) = start_sized().await;
+    set_left(&project, 0);
+    // An Instance of another size, as a rollout leaves it that was interrupted by another template.
+    planes
+        .cell
+        .modify::<Instance>(HUB_NAMESPACE, "web-0", |instance| {
+            instance["spec"]["runtime"]["resources"]["requests"]["cpu"] = json!("4");
+        });
+    change(&planes, |it| it["spec"]["template"] = template("2"));
+    let (writes, _, _) = replicas_ready(&planes, &controller).await;
+    assert_eq!(writes[0], "delete instances ns-1/web-0");
+    assert!(
+        !writes
+            .iter()
+            .any(|it| it.contains("delete instances ns-1/web-1"))
+    );
+}
+
+/// An Instance that runs is not given up while its replacement would not get quota, also if it is not ready. One that
+/// has never run is replaced.
+#[tokio::test(start_paused = true)]
+async fn an_unready_instance_stays_if_it_runs() {
+    for (gates, deleted) in [(json!([]), 0), (json!([{"name": "Quota"}]), 1)] {
+        let (planes, project, controller) = start_sized().await;
+        set_left(&project, 0);
+        planes
+            .cell
+            .modify::<Instance>(HUB_NAMESPACE, "web-1", |instance| {
+                instance["spec"]["controller"]["schedulingGates"] = gates.clone();
+                instance["status"]["conditions"][1]["status"] = json!("False");
+            });
+        change(&planes, |it| it["spec"]["template"] = template("2"));
+        let (writes, _, _) = replicas_ready(&planes, &controller).await;
+        let deletions = writes.iter().filter(|it| it.starts_with("delete"));
+        assert_eq!(deletions.count(), deleted, "{writes:?}");
+    }
+}
+
+/// Without an answer about the quota, a replacement waits, and the condition says what to correct.
+#[tokio::test(start_paused = true)]
+async fn a_replacement_waits_for_a_usable_answer() {
+    let (planes, project, controller) = start_sized().await;
+    change(&planes, |it| it["spec"]["template"] = template("2"));
+    project.fail(Fault::answer(404, "404 page not found\n"));
+    let (writes, _, shown) = replicas_ready(&planes, &controller).await;
+    assert_eq!(writes, ["apply workloaddeployments/status ns-1/web"]);
+    assert_eq!(shown.reason, "QuotaMisconfigured");
+    project.heal();
+    planes
+        .cell
+        .modify::<Namespace>("", HUB_NAMESPACE, |namespace| {
+            namespace["metadata"]["labels"] = json!({});
+        });
+    let (writes, _, shown) = replicas_ready(&planes, &controller).await;
+    assert_eq!(writes, ["apply workloaddeployments/status ns-1/web"]);
+    assert!(
+        shown.message.contains("does not identify its project"),
+        "{shown:?}"
+    );
+}
+
+/// A bucket that cannot be decoded hides no other one.
+#[tokio::test(start_paused = true)]
+async fn an_undecodable_bucket_hides_no_other_one() {
+    let (planes, project, controller) = start_sized().await;
+    set_left(&project, 1000);
+    project.put(json!({
+        "apiVersion": "quota.miloapis.com/v1alpha1", "kind": "AllowanceBucket",
+        "metadata": {"name": "broken", "namespace": "milo-system", "uid": "c"}, "spec": 7,
+    }));
+    change(&planes, |it| it["spec"]["template"] = template("2"));
+    let (writes, _, _) = replicas_ready(&planes, &controller).await;
+    assert_eq!(writes[0], "delete instances ns-1/web-1");
+}
+
+/// The quota of the former Instance is enough, or the cell may not see how much the project has left.
 #[tokio::test(start_paused = true)]
 async fn other_replacements_do_not_wait() {
     for (cpu, code) in [("1", None), ("500m", None), ("2", Some(403))] {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 
 /// Intervals that grow with the time that has passed: each is used up to this time.
-pub(super) type Intervals = [(SignedDuration, Duration)];
+pub(in crate::quota) type Intervals = [(SignedDuration, Duration)];
 /// The interval after the last of [`Intervals`].
 const LAST: Duration = Duration::from_mins(5);
 /// How often an undecided claim is read, by its age. Usually the watch reports the decision earlier.
@@ -15,7 +15,7 @@ pub(super) const POLL: &Intervals = &[
     (SignedDuration::from_mins(10), Duration::from_mins(1)),
 ];
 /// How often a denied claim is made anew, by the time since the Instance was denied.
-pub(super) const RETRY: &Intervals = &[
+pub(in crate::quota) const RETRY: &Intervals = &[
     (SignedDuration::from_mins(5), Duration::from_secs(15)),
     (SignedDuration::from_mins(10), Duration::from_mins(1)),
 ];
@@ -26,7 +26,7 @@ pub(super) const REFUSED: &Intervals = &[
 ];
 
 /// Returns the interval to use after this time.
-pub(super) fn interval(intervals: &Intervals, passed: SignedDuration) -> Duration {
+pub(in crate::quota) fn interval(intervals: &Intervals, passed: SignedDuration) -> Duration {
     let mut intervals = intervals.iter();
     let found = intervals.find(|(until, _)| passed < *until);
     found.map_or(LAST, |(_, interval)| *interval)

@@ -46,7 +46,7 @@ fn rollout(deployment: &WorkloadDeployment, instance: &Instance) -> (Vec<String>
         instances: &instances,
         undecodable: &[],
         autoscaler: &AutoscalerView::default(),
-        held: None,
+        quota: &QuotaAnswers::new(),
         now: now(),
     });
     let steps = steps_for(deployment, vec![instance.clone()]);
@@ -176,7 +176,7 @@ fn a_report_with_the_hash_from_before_a_default_counts_until_the_template_change
             instances: &shared([instance.clone()]),
             undecodable: &[],
             autoscaler: &AutoscalerView::default(),
-            held: None,
+            quota: &QuotaAnswers::new(),
             now: now(),
         });
         plan.status.unwrap().current_replicas
@@ -229,7 +229,7 @@ fn an_instance_without_a_field_of_its_template_is_reported() {
             instances: &shared([instance]),
             undecodable: &[],
             autoscaler: &AutoscalerView::default(),
-            held: None,
+            quota: &QuotaAnswers::new(),
             now: now(),
         });
         assert!(plan.steps.is_empty() && plan.refresh.is_empty());
