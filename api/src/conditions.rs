@@ -120,7 +120,7 @@ const fn written(
 }
 
 const HELD_BY_NETWORK: (&str, &str) = (
-    "`NetworkReady` is False with this reason and message, and the gate `Network` holds the Instance back.",
+    "`NetworkReady` is not True, with this reason and message, and the gate `Network` holds the Instance back.",
     "As for `NetworkReady`.",
 );
 const NO_INSTANCE_FOR_NETWORK: (&str, &str) = (
@@ -311,6 +311,14 @@ pub const WRITTEN: &[WrittenCondition] = &[
         workload_deployment::AVAILABLE,
         False,
         network_ready::NETWORK_NOT_FOUND,
+        NO_INSTANCE_FOR_NETWORK,
+    ),
+    written(
+        DEPLOYMENT,
+        EVERYWHERE,
+        workload_deployment::AVAILABLE,
+        False,
+        network_ready::LOCATION_UNREADABLE,
         NO_INSTANCE_FOR_NETWORK,
     ),
     written(
@@ -654,6 +662,14 @@ pub const WRITTEN: &[WrittenCondition] = &[
         EVERYWHERE,
         instance::READY,
         False,
+        network_ready::LOCATION_UNREADABLE,
+        HELD_BY_NETWORK,
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::READY,
+        False,
         network_ready::KIND_NOT_SERVED,
         HELD_BY_NETWORK,
     ),
@@ -702,6 +718,17 @@ pub const WRITTEN: &[WrittenCondition] = &[
         INSTANCE,
         EVERYWHERE,
         instance::NETWORK_READY,
+        Unknown,
+        network_ready::LOCATION_UNREADABLE,
+        (
+            "With `Bindings`: a Location that may have the city code cannot be decoded. The message names it. Nothing is made or deleted.",
+            "Correct the Location. It is noticed at once.",
+        ),
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::NETWORK_READY,
         False,
         network_ready::AMBIGUOUS_LOCATION,
         (
@@ -716,8 +743,8 @@ pub const WRITTEN: &[WrittenCondition] = &[
         False,
         network_ready::LOCATION_MISMATCH,
         (
-            "The ServingLocation of the cell is in another city than the deployment.",
-            "Correct the topology of the ServingLocation, or the label with the city on the Cluster of the hub.",
+            "The ServingLocation of the cell is in another city than the deployment, or `spec.location` of the Instance is not the location of the cell.",
+            "Correct the topology of the ServingLocation, or the label with the city on the Cluster of the hub. If `spec.location` differs, restore the former location, or delete the Instance in the cell.",
         ),
     ),
     written(
@@ -1138,6 +1165,7 @@ const WARNINGS: &[&str] = &[
     network_ready::AMBIGUOUS_LOCATION,
     network_ready::LOCATION_MISMATCH,
     network_ready::FAILED_TO_CREATE,
+    network_ready::LOCATION_UNREADABLE,
     network_ready::KIND_NOT_SERVED,
     of_deployment::PENDING_QUOTA,
     of_deployment::INVALID_CITY_CODE,

@@ -93,8 +93,10 @@ pub mod network_ready {
     pub const NO_MATCHING_LOCATION: &str = "NoMatchingLocation";
     /// The cell says that it serves several locations.
     pub const AMBIGUOUS_LOCATION: &str = "AmbiguousServingLocation";
-    /// The cell serves another city.
+    /// The cell serves another city, or another location than that of the Instance.
     pub const LOCATION_MISMATCH: &str = "LocationMismatch";
+    /// A Location cannot be decoded, so it is not known whether it has the city code.
+    pub const LOCATION_UNREADABLE: &str = "LocationUnreadable";
     /// The network operator refuses an interface or a network.
     pub const FAILED_TO_CREATE: &str = "NetworkFailedToCreate";
     /// The network operator does not find the Network.

@@ -5,7 +5,7 @@ use std::iter;
 /// The alphabet of Kubernetes' `SafeEncodeString`. It has no vowels, so a hash never contains a word by chance.
 const SAFE: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// Longest name of most kinds of objects, in characters.
-pub(crate) const OBJECT_NAME_MAX: usize = 253;
+const OBJECT_NAME_MAX: usize = 253;
 /// Longest value of a label, in characters. Names of WorkloadDeployments are used as label values too.
 const LABEL_VALUE_MAX: usize = 63;
 
@@ -29,6 +29,11 @@ pub(crate) fn hash(parts: &[&str]) -> String {
 /// Returns whether the text can be both the name of an object and a label value. It must be a DNS-1123 subdomain of at
 /// most 63 characters.
 pub(crate) fn is_name_and_label(name: &str) -> bool {
+    name.len() <= LABEL_VALUE_MAX && is_subdomain(name)
+}
+
+/// Returns whether the text has the characters of a DNS-1123 subdomain. The length is not checked.
+fn is_subdomain(name: &str) -> bool {
     let is_label = |label: &str| {
         let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         !label.is_empty()
@@ -36,7 +41,7 @@ pub(crate) fn is_name_and_label(name: &str) -> bool {
             && !label.starts_with('-')
             && !label.ends_with('-')
     };
-    name.len() <= LABEL_VALUE_MAX && name.split('.').all(is_label)
+    name.split('.').all(is_label)
 }
 
 /// Returns `readable` followed by the hash. `readable` is shortened to fit, and invalid characters become `-`.
@@ -63,10 +68,22 @@ pub(crate) fn with_hash(readable: &str, hash: &str) -> String {
 /// hash of `parts`. The others have further hashes.
 pub(crate) fn derived(readable: &str, parts: &[&str]) -> impl Iterator<Item = String> {
     let name = Some(readable.to_owned()).filter(|name| is_name_and_label(name));
+    name.into_iter().chain(hashed(readable, parts))
+}
+
+/// Returns candidate names as [`derived`], for a kind whose names are no label values. The readable name may have 253
+/// characters.
+pub(crate) fn derived_object_names(readable: &str, parts: &[&str]) -> impl Iterator<Item = String> {
+    let is_possible = readable.len() <= OBJECT_NAME_MAX && is_subdomain(readable);
+    let name = Some(readable.to_owned()).filter(|_| is_possible);
+    name.into_iter().chain(hashed(readable, parts))
+}
+
+/// Returns names with hashes, without end.
+fn hashed(readable: &str, parts: &[&str]) -> impl Iterator<Item = String> {
     let salted = (1_u64..).map(move |salt| hash(&[parts, &[&salt.to_string()]].concat()));
     let hashes = iter::once(hash(parts)).chain(salted);
-    name.into_iter()
-        .chain(hashes.map(|hash| with_hash(readable, &hash)))
+    hashes.map(|hash| with_hash(readable, &hash))
 }
 
 /// Returns the first derived name that is free (I-27).
@@ -141,6 +158,24 @@ mod tests {
         let names: Vec<_> = derived("web", &parts).take(2).collect();
         // Names on API servers have this form.
         assert_eq!(names, ["web".to_owned(), with_hash("web", &hash(&parts))]);
+    }
+
+    #[test]
+    fn names_of_objects_are_readable_if_they_can_be() {
+        let first = |readable: &str| derived_object_names(readable, &["p"]).next().unwrap();
+        let long = "a".repeat(253);
+        for readable in ["web-net-0", "a.b-net-0", &long] {
+            assert_eq!(first(readable), readable);
+        }
+        for readable in ["web-0-Eth0", "web-0-a_b", "web-0-x-", &format!("{long}a")] {
+            let name = first(readable);
+            assert!(
+                is_name_and_label(&name) && name.ends_with(&hash(&["p"])),
+                "{name}"
+            );
+        }
+        let names: BTreeSet<_> = derived_object_names("web", &["p"]).take(20).collect();
+        assert_eq!(names.len(), 20);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod bindings;
 mod interface_claims;
+mod observe;
 mod plan;
 #[cfg(test)]
 mod reconcile_tests;
@@ -25,11 +26,12 @@ use tracing::warn;
 use crate::cell::networks::Networking;
 use crate::cell::{CellCaches, location};
 use crate::gate;
-use crate::objects::controller_name;
+use crate::objects::{controller_name, controller_uid};
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Object, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
+use observe::{ObjectsOfBindings, listed};
 use plan::{HolderReport, NetworkStep, Networks, ObjectStep, Plan, Verdict, is_managed, plan};
 
 /// The most steps of one reconciliation. An Instance needs fewer. The limit ends a loop that two writers of one field
@@ -55,6 +57,7 @@ impl Controller for NetworkController {
         // The caches contain the results of the writes, so each plan follows from what is stored.
         for _ in 0..STEPS_MAX {
             let Some(instance) = self.cell.instances.get(&key.namespace, &key.name)? else {
+                self.release(context, &key.namespace).await?;
                 return Ok(Outcome::Gone);
             };
             if !is_managed(&instance) {
@@ -124,32 +127,49 @@ impl NetworkController {
     }
 
     fn by_bindings(&self, instance: &Instance) -> Result<Networks, Verdict> {
-        let networks = &self.cell.networks;
         let namespace = instance.namespace().unwrap_or_default();
-        let locations = listed_everywhere(&networks.locations)?;
-        let bindings = listed(&networks.bindings, &namespace)?;
-        let contexts = listed(&networks.contexts, &namespace)?;
-        let subnet_claims = listed(&networks.subnet_claims, &namespace)?;
-        let subnets = listed(&networks.subnets, &namespace)?;
+        let objects = ObjectsOfBindings::list(&self.cell, &namespace)?;
         let name = controller_name::<WorkloadDeployment>(instance.meta());
         let deployment = name.and_then(|name| {
             let deployment = self.cell.deployments.get(&namespace, name);
             deployment.ok().flatten()
         });
+        // The Instance of a former deployment ends with it.
+        let deployment =
+            deployment.filter(|it| controller_uid(instance) == it.meta().uid.as_deref());
         let Some(deployment) = deployment else {
             return Ok(Networks::default());
         };
-        let used = bindings::used_location(&deployment, &bindings);
-        let city = &deployment.spec.city_code;
-        Ok(bindings::networks(&bindings::Observed {
-            instance,
-            deployment: &deployment,
-            location: location::location_of_city(&locations, used, city),
-            bindings: &bindings,
-            contexts: &contexts,
-            subnet_claims: &subnet_claims,
-            subnets: &subnets,
-        }))
+        let own = instance.spec.location.as_ref();
+        let location = match own.filter(|_| !gate::NETWORK.is_closed(instance)) {
+            // A machine that runs stays where it is.
+            Some(own) => Ok(own.clone()),
+            None => objects.location(&deployment, own),
+        };
+        let of_new = objects.location(&deployment, None);
+        let observed = objects.of(&deployment, &of_new);
+        Ok(bindings::networks(observed, instance, &location))
+    }
+
+    /// Takes back what no Instance needs any more, after the end of one.
+    async fn release(
+        &self,
+        context: &ReconcileContext,
+        namespace: &str,
+    ) -> Result<(), ReconcileError> {
+        if self.cell.networks.strategy != Networking::Bindings {
+            return Ok(());
+        }
+        let Ok(objects) = ObjectsOfBindings::list(&self.cell, namespace) else {
+            return Ok(());
+        };
+        for deployment in self.cell.deployments.readable(namespace) {
+            let of_new = objects.location(&deployment, None);
+            for step in bindings::leftovers(objects.of(&deployment, &of_new)) {
+                self.write(context, namespace, step).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Shows that the API server of the cell refuses an object of the network operator.
@@ -255,6 +275,14 @@ impl NetworkController {
                 // Its event triggers the next reconciliation.
                 return Ok(false);
             }
+            ObjectStep::DeleteSubnetClaim(claim) => {
+                let claims = Some(&networks.subnet_claims);
+                let to = Collection::new(&self.cell.client, namespace, claims);
+                self.writer
+                    .delete_unchanged(context, &to, claim.as_ref())
+                    .await?;
+                return Ok(false);
+            }
             ObjectStep::OwnSubnetClaim(claim, owners) => {
                 let claims = Some(&networks.subnet_claims);
                 let to = Collection::new(&self.cell.client, namespace, claims);
@@ -280,40 +308,5 @@ impl NetworkController {
             .ensure(context, &to, None, &body, &[], |_: &K| true)
             .await
             .map(drop)
-    }
-}
-
-/// Returns the objects of a kind in a namespace. Those that cannot be decoded are missing.
-///
-/// # Errors
-///
-/// The verdict about networks if the API server does not serve the kind, or has not listed it yet.
-fn listed<K: Resource<DynamicType = ()>>(
-    cache: &Cache<K>,
-    namespace: &str,
-) -> Result<Vec<Arc<K>>, Verdict> {
-    is_listed(cache).map(|()| cache.readable(namespace))
-}
-
-/// Returns the objects of a kind in all namespaces, as [`listed`].
-fn listed_everywhere<K: Resource<DynamicType = ()>>(
-    cache: &Cache<K>,
-) -> Result<Vec<Arc<K>>, Verdict> {
-    is_listed(cache)?;
-    let objects = cache.keys().into_iter();
-    let objects = objects.filter_map(|(namespace, name)| cache.get(&namespace, &name).ok()?);
-    Ok(objects.collect())
-}
-
-fn is_listed<K: Resource<DynamicType = ()>>(cache: &Cache<K>) -> Result<(), Verdict> {
-    if let Some(message) = cache.refusal() {
-        return Err(Verdict::Blocked {
-            reason: reason::KIND_NOT_SERVED,
-            message,
-        });
-    }
-    match *cache.synced().borrow() {
-        true => Ok(()),
-        false => Err(Verdict::Unknown),
     }
 }

@@ -303,31 +303,39 @@ async fn with_bindings(federation: &Federation) -> anyhow::Result<()> {
     );
 
     // Another deployment uses the same network, and so the same claim. It owns the claim too.
-    space.create_workload("api", &[("us", &["DFW"], 1)]).await?;
-    space.until_settled("api", 1).await?;
+    space.create_workload("api", &[("us", &["DFW"], 2)]).await?;
+    space.until_settled("api", 2).await?;
     let both = [binding("api-us-dfw"), binding("web-us-dfw"), claim.clone()];
     assert_eq!(dfw.objects(&all).await?, both);
     is_silent(federation).await?;
     space.delete_workload("web").await?;
-    until_objects(&dfw, &all, &[binding("api-us-dfw"), claim]).await?;
+    until_objects(&dfw, &all, &[binding("api-us-dfw"), claim.clone()]).await?;
 
-    // A refused network says why. Another network gets another binding.
+    // Another network gets another binding. It is refused, so the rollout waits with the first Instance that it
+    // replaces, and the other one runs on with its network.
     dfw.refuse(OTHER, "", "the cloud has no room");
-    let mut changed = fixture::workload("api", &[("us", &["DFW"], 1)]);
+    let mut changed = fixture::workload("api", &[("us", &["DFW"], 2)]);
     changed["spec"]["template"]["spec"]["networkInterfaces"] =
         json!([{"network": {"name": OTHER}}]);
     let template = json!({"spec": {"template": changed["spec"]["template"]}});
     patch::<Workload>(&space.in_project(), "api", template).await?;
-    until_held(
-        &space,
-        DFW,
-        "api-us-dfw",
-        "api-us-dfw-0",
-        "NetworkFailedToCreate",
-    )
-    .await?;
+    until_instance_held(&space, DFW, "api-us-dfw-1", "NetworkFailedToCreate").await?;
+    let objects = dfw.objects(&all).await?;
+    let [first, second, kept] = &objects[..] else {
+        anyhow::bail!("{objects:?}");
+    };
+    assert_eq!((first, kept), (&binding("api-us-dfw"), &claim));
+    let second = second.clone();
+    let hashed = format!("{first}-");
+    ensure!(second.starts_with(&hashed), "{second}");
+    let running = space.in_cell::<Instance>(DFW).get("api-us-dfw-0").await?;
+    ensure!(fixture::is_ready(&running), "{:?}", running.status);
+    // What is not used any more ends with the rollout.
     dfw.accept(OTHER);
-    space.until_settled("api", 1).await?;
+    space.until_settled("api", 2).await?;
+    let claim = format!("SubnetClaim {namespace}/{OTHER}-default-dfw-0");
+    until_objects(&dfw, &all, &[second, claim]).await?;
+    is_silent(federation).await?;
 
     space.delete_workload("api").await?;
     space.until_empty().await?;
@@ -343,28 +351,41 @@ async fn until_held(
     name: &str,
     reason: &str,
 ) -> anyhow::Result<()> {
-    let says_so = |conditions: &[Condition], type_: &str| {
-        condition::find(conditions, type_).is_some_and(|it| it.is_false() && it.reason == reason)
-    };
-    let is_held = |instance: &Instance| {
-        let status = instance.status.clone().unwrap_or_default();
-        let controller = instance.spec.controller.clone().unwrap_or_default();
-        let mut gates = controller.scheduling_gates.iter();
-        says_so(&status.conditions, NETWORK_READY)
-            && says_so(&status.conditions, READY)
-            && gates.any(|gate| gate.name == NETWORK_GATE)
-    };
-    for instances in [space.in_cell(cell), space.on_hub(), space.in_project()] {
-        wait::until(&instances, name, reason, WITHIN, is_held).await?;
-    }
+    until_instance_held(space, cell, name, reason).await?;
     let is_unavailable = |deployment: &WorkloadDeployment| {
         let status = deployment.status.clone().unwrap_or_default();
-        says_so(&status.conditions, "Available")
+        says(&status.conditions, "Available", reason)
     };
     for deployments in [space.in_cell(cell), space.on_hub(), space.in_project()] {
         wait::until(&deployments, deployment, reason, WITHIN, is_unavailable).await?;
     }
     Ok(())
+}
+
+/// Waits until an Instance in a cell is held back as for [`until_held`], whatever its WorkloadDeployment says.
+async fn until_instance_held(
+    space: &Space<'_>,
+    cell: &str,
+    name: &str,
+    reason: &str,
+) -> anyhow::Result<()> {
+    let is_held = |instance: &Instance| {
+        let status = instance.status.clone().unwrap_or_default();
+        let controller = instance.spec.controller.clone().unwrap_or_default();
+        let mut gates = controller.scheduling_gates.iter();
+        says(&status.conditions, NETWORK_READY, reason)
+            && says(&status.conditions, READY, reason)
+            && gates.any(|gate| gate.name == NETWORK_GATE)
+    };
+    for instances in [space.in_cell(cell), space.on_hub(), space.in_project()] {
+        wait::until(&instances, name, reason, WITHIN, is_held).await?;
+    }
+    Ok(())
+}
+
+fn says(conditions: &[Condition], type_: &str, reason: &str) -> bool {
+    let condition = condition::find(conditions, type_);
+    condition.is_some_and(|it| it.is_false() && it.reason == reason)
 }
 
 /// I-3: compute-federation writes nothing while nothing changes.

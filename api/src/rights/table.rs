@@ -174,10 +174,9 @@ pub const ROLES: &[Role] = &[
         subject: Subject::Manager,
         rules: &[
             rule(NETWORKING, "locations", FOLLOW, "Find the Location of a city."),
-            rule(NETWORKING, "networkbindings", &[List, Watch, Create, Delete], "Ask for networks. A binding of another network or location is deleted, because its change has no effect."),
+            rule(NETWORKING, "networkbindings", &[List, Watch, Create, Delete], "Ask for networks. A binding that nobody uses any more is deleted."),
             rule(NETWORKING, "networkcontexts", FOLLOW, "Know whether a network is ready."),
-            rule(NETWORKING, "subnetclaims", &[List, Watch, Create, Patch], "Ask for Subnets. `patch` adds a WorkloadDeployment to the owners."),
-            rule(NETWORKING, "subnetclaims", &[Delete], "Change the owners of an object. The admission plugin `OwnerReferencesPermissionEnforcement` checks this right. Nothing is deleted.").without(NO_PLUGIN),
+            rule(NETWORKING, "subnetclaims", &[List, Watch, Create, Patch, Delete], "Ask for Subnets. `patch` changes the WorkloadDeployments among the owners. A claim without an owner is deleted."),
             rule(NETWORKING, "subnets", FOLLOW, "Know whether a Subnet is ready."),
         ],
     },

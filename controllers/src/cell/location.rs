@@ -6,11 +6,17 @@ use std::sync::Arc;
 use api::instance::LocationReference;
 use api::networking::{CITY_CODE, Location, ServingLocation};
 use api::reasons::network_ready as reason;
-use kube::ResourceExt;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::error_boundary::InvalidObject;
+use kube::{Resource, ResourceExt};
+
+use crate::objects::describe_undecodable;
 
 /// Why an Instance has no location: a reason of `NetworkReady`, and its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LocationProblem {
+    /// Whether the location is missing or wrong. Otherwise it is not known, because an object cannot be decoded.
+    pub(crate) is_certain: bool,
     pub(crate) reason: &'static str,
     pub(crate) message: String,
 }
@@ -29,6 +35,7 @@ pub(crate) fn serving_location(
 ) -> Result<LocationReference, LocationProblem> {
     match serving {
         [] => Err(LocationProblem {
+            is_certain: true,
             reason: reason::NO_MATCHING_LOCATION,
             message: "the cell has no ServingLocation".to_owned(),
         }),
@@ -39,6 +46,7 @@ pub(crate) fn serving_location(
             ..LocationReference::default()
         }),
         [only] => Err(LocationProblem {
+            is_certain: true,
             reason: reason::LOCATION_MISMATCH,
             message: format!(
                 "the cell serves location {} in city {:?}, and the instance is for city {city:?}",
@@ -50,6 +58,7 @@ pub(crate) fn serving_location(
             let names = several.iter().take(SHOWN_MAX).map(|it| it.name_any());
             let names: Vec<_> = names.collect();
             Err(LocationProblem {
+                is_certain: true,
                 reason: reason::AMBIGUOUS_LOCATION,
                 message: format!(
                     "the cell has {} ServingLocations and must have one: {}",
@@ -61,33 +70,85 @@ pub(crate) fn serving_location(
     }
 }
 
-/// Returns the Location of this city for NetworkBindings. If several have the city, the one that is `used` stays, else
-/// it is the first by namespace and name.
+/// Returns the Location of this city for NetworkBindings. If several have the city, the first of `preferred` stays, else
+/// it is the first by namespace and name. `undecodable` are the Locations that cannot be decoded.
 ///
 /// # Errors
 ///
-/// [`LocationProblem`] if no Location has the city.
-pub(crate) fn location_of_city(
+/// [`LocationProblem`] if no Location has the city, or if it depends on one that cannot be decoded.
+pub(crate) fn location_of_city<'r>(
     locations: &[Arc<Location>],
-    used: Option<&LocationReference>,
+    undecodable: &[Arc<InvalidObject>],
+    preferred: impl IntoIterator<Item = &'r LocationReference>,
     city: &str,
 ) -> Result<LocationReference, LocationProblem> {
     let of_city = locations.iter();
     let of_city = of_city.filter(|location| city_of(&location.spec.topology) == city);
-    let references: Vec<_> = of_city
-        .map(|location| LocationReference {
-            name: location.name_any(),
-            namespace: Some(location.namespace().unwrap_or_default()),
-            ..LocationReference::default()
-        })
-        .collect();
-    let kept = references
-        .iter()
-        .find(|location| used.is_some_and(|used| are_equal(used, location)));
-    let found = kept.or_else(|| references.first()).cloned();
-    found.ok_or_else(|| LocationProblem {
-        reason: reason::NO_MATCHING_LOCATION,
-        message: format!("no Location of the cell has city code {city:?}"),
+    let references: Vec<_> = of_city.map(|location| reference(location.meta())).collect();
+    let is_one = |preferred: &&LocationReference, location: &LocationReference| {
+        are_equal(preferred, location)
+    };
+    for preferred in preferred {
+        if let Some(kept) = references.iter().find(|it| is_one(&preferred, it)) {
+            return Ok(kept.clone());
+        }
+        let mut undecodable = undecodable.iter();
+        if let Some(invalid) = undecodable.find(|it| is_one(&preferred, &reference(&it.metadata))) {
+            return Err(unreadable(invalid));
+        }
+    }
+    match (references.first(), undecodable.first()) {
+        (Some(first), _) => Ok(first.clone()),
+        (None, Some(invalid)) => Err(unreadable(invalid)),
+        (None, None) => Err(LocationProblem {
+            is_certain: true,
+            reason: reason::NO_MATCHING_LOCATION,
+            message: format!("no Location of the cell has city code {city:?}"),
+        }),
+    }
+}
+
+fn reference(location: &ObjectMeta) -> LocationReference {
+    LocationReference {
+        name: location.name.clone().unwrap_or_default(),
+        namespace: Some(location.namespace.clone().unwrap_or_default()),
+        ..LocationReference::default()
+    }
+}
+
+fn unreadable(invalid: &InvalidObject) -> LocationProblem {
+    LocationProblem {
+        is_certain: false,
+        reason: reason::LOCATION_UNREADABLE,
+        message: describe_undecodable::<Location>(invalid),
+    }
+}
+
+/// Returns the problem of an Instance that waits for its networks and is in another location than the one that was
+/// `found` for it.
+pub(crate) fn mismatch(
+    own: &LocationReference,
+    found: &LocationReference,
+) -> Option<LocationProblem> {
+    // A ServingLocation has no namespace, whatever the reference in a template says.
+    let is_cluster_scoped = found.namespace.as_deref().unwrap_or_default().is_empty();
+    let is_found = match is_cluster_scoped {
+        true => own.name == found.name,
+        false => are_equal(own, found),
+    };
+    let show = |it: &LocationReference| match it.namespace.as_deref() {
+        None | Some("") => it.name.clone(),
+        Some(namespace) => format!("{namespace}/{}", it.name),
+    };
+    (!is_found).then(|| LocationProblem {
+        is_certain: true,
+        reason: reason::LOCATION_MISMATCH,
+        message: format!(
+            "spec.location is {}, and the cell has location {} for the city: restore the former location, or delete the \
+             instance in the cell so that it is made anew",
+            show(own),
+            show(found),
+        ),
     })
 }
 
@@ -155,27 +216,85 @@ mod tests {
         );
     }
 
+    fn reference_of((namespace, name): (&str, &str)) -> LocationReference {
+        LocationReference {
+            name: name.to_owned(),
+            namespace: Some(namespace.to_owned()),
+            ..LocationReference::default()
+        }
+    }
+
+    fn invalid((namespace, name): (&str, &str)) -> Arc<InvalidObject> {
+        let metadata = json!({"namespace": namespace, "name": name});
+        Arc::new(InvalidObject {
+            error: "its topology is a number".to_owned(),
+            metadata: object(metadata),
+        })
+    }
+
     #[test]
-    fn a_location_that_is_used_stays_while_it_has_the_city() {
+    fn a_location_that_is_preferred_stays_while_it_has_the_city() {
         let locations = shared([
             location("a", "x", "ORD"),
             location("b", "y", "DFW"),
             location("c", "z", "DFW"),
         ]);
-        let reference = |namespace: &str, name: &str| LocationReference {
+        for (preferred, expected) in [
+            (&[][..], ("b", "y")),
+            (&[("c", "z")], ("c", "z")),
+            (&[("a", "x")], ("b", "y")),
+            (&[("a", "x"), ("c", "z")], ("c", "z")),
+            (&[("c", "z"), ("b", "y")], ("c", "z")),
+        ] {
+            let preferred: Vec<_> = preferred.iter().copied().map(reference_of).collect();
+            let found = location_of_city(&locations, &[], &preferred, "DFW").unwrap();
+            assert_eq!(found, reference_of(expected));
+        }
+        let missing = location_of_city(&locations, &[], &[], "LHR").unwrap_err();
+        assert!(missing.is_certain);
+        assert_eq!(missing.reason, reason::NO_MATCHING_LOCATION);
+    }
+
+    /// A Location that cannot be decoded may still have the city.
+    #[test]
+    fn a_location_that_cannot_be_decoded_is_not_gone() {
+        let locations = shared([location("b", "y", "DFW")]);
+        let undecodable = [invalid(("a", "x"))];
+        let (lost, other) = (reference_of(("a", "x")), reference_of(("b", "y")));
+        for (locations, preferred, is_found) in [
+            (&locations[..], &[][..], true),
+            (&locations, std::slice::from_ref(&other), true),
+            (&locations, std::slice::from_ref(&lost), false),
+            (&[], &[], false),
+        ] {
+            match location_of_city(locations, &undecodable, preferred, "DFW") {
+                Ok(found) => assert!(is_found && found == other, "{preferred:?}"),
+                Err(problem) => {
+                    assert!(!is_found && !problem.is_certain, "{preferred:?}");
+                    let message = "Location x cannot be decoded: its topology is a number";
+                    assert_eq!(problem.message, message);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_instance_in_another_location_says_so() {
+        let bare = |name: &str| LocationReference {
             name: name.to_owned(),
-            namespace: Some(namespace.to_owned()),
             ..LocationReference::default()
         };
-        for (used, expected) in [
-            (None, ("b", "y")),
-            (Some(reference("c", "z")), ("c", "z")),
-            (Some(reference("a", "x")), ("b", "y")),
-        ] {
-            let found = location_of_city(&locations, used.as_ref(), "DFW").unwrap();
-            assert_eq!(found, reference(expected.0, expected.1));
-        }
-        let missing = location_of_city(&locations, None, "LHR").unwrap_err();
-        assert_eq!(missing.reason, reason::NO_MATCHING_LOCATION);
+        let found = reference_of(("default", "dfw"));
+        assert_eq!(mismatch(&found, &found), None);
+        assert!(mismatch(&reference_of(("other", "dfw")), &found).is_some());
+        let problem = mismatch(&reference_of(("default", "ord")), &found).unwrap();
+        assert_eq!(problem.reason, reason::LOCATION_MISMATCH);
+        let message = "spec.location is default/ord, and the cell has location default/dfw";
+        assert!(problem.message.starts_with(message), "{}", problem.message);
+        // The names of ServingLocations have no namespace.
+        let serving = reference_of(("", "dfw"));
+        assert_eq!(mismatch(&found, &serving), None);
+        assert_eq!(mismatch(&bare("dfw"), &serving), None);
+        assert!(mismatch(&bare("ord"), &serving).is_some());
     }
 }

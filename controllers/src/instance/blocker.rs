@@ -30,7 +30,7 @@ pub(crate) fn blocker(instance: &Instance) -> Option<Blocker<'_>> {
 /// An Instance that runs keeps running while its networks fail, so only a closed gate counts.
 fn network_cause(instance: &Instance) -> Option<Blocker<'_>> {
     let stored = NETWORK.stored(instance);
-    let failed = stored.filter(|it| it.is_false() && NETWORK.is_closed(instance))?;
+    let failed = stored.filter(|it| !it.is_true() && NETWORK.is_closed(instance))?;
     Some(Blocker {
         rank: rank(&failed.reason),
         reason: &failed.reason,
@@ -145,6 +145,12 @@ mod tests {
                 "{network:?} {denied:?} {gates:?}"
             );
         }
+        // Nothing is known while an object cannot be decoded.
+        let mut unclear = with(Some(network::LOCATION_UNREADABLE), None, &[NETWORK_GATE]);
+        let status = unclear.status.get_or_insert_default();
+        status.conditions[0].status = condition::ConditionStatus::Unknown;
+        let shown = blocker(&unclear).map(|it| it.reason);
+        assert_eq!(shown, Some(network::LOCATION_UNREADABLE));
         let ranks = [
             network::PROVISIONING,
             reason::PENDING_QUOTA,

@@ -98,6 +98,7 @@ pub(super) fn networks(observed: &Observed<'_>) -> Networks {
         step: steps.next(),
         verdict: verdict(interfaces.iter().map(|(name, _)| name.as_str()), &claims),
         location: Some(location),
+        release: None,
         interfaces: Some(found().map(|claim| status::of_claim(claim)).collect()),
         holder,
     }
@@ -127,22 +128,22 @@ fn claim<'a>(observed: &Observed<'a>, interface: &str) -> Claim<'a> {
     };
     let instance_name = instance.name_any();
     let readable = format!("{instance_name}-{interface}");
-    let hashed = names::with_hash(&readable, &names::hash(&[&instance_name, interface]));
-    let is_possible = readable.len() <= names::OBJECT_NAME_MAX;
-    for name in [Some(readable).filter(|_| is_possible), Some(hashed)] {
-        let Some(name) = name else {
-            continue;
-        };
+    let parts = [&instance_name, interface];
+    // One name is free, because there is one more name than there are claims.
+    let names = names::derived_object_names(&readable, &parts).take(observed.claims.len() + 1);
+    for name in names {
         let Some(other) = of_name(&name) else {
             return Claim::Free(name);
         };
         // A claim of a former Instance ends with it.
         let owner = controller_name::<Instance>(&other.metadata);
-        if is_terminating(other.as_ref()) || owner == Some(instance_name.as_str()) {
+        let is_own = controller_uid(other.as_ref()) == instance.metadata.uid.as_deref();
+        let ends = !is_own || is_terminating(other.as_ref());
+        if owner == Some(instance_name.as_str()) && ends {
             return Claim::Taken(name);
         }
     }
-    Claim::Taken(instance_name)
+    Claim::Taken(readable)
 }
 
 /// Returns a new claim. Its spec is immutable. What the Instance does not say is left to the network operator.

@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::sync::Arc;
 
-use crate::cell::location::LocationProblem;
+use crate::cell::location::{self, LocationProblem};
 use crate::gate::{self, GateStep};
 use crate::objects::is_terminating;
 
@@ -35,6 +35,8 @@ pub(super) struct Networks {
     pub(super) interfaces: Option<Vec<InstanceNetworkInterfaceStatus>>,
     /// What the network operator must know about the Instance.
     pub(super) holder: Option<HolderReport>,
+    /// The next write of an object that the Instance does not need any more. It comes last.
+    pub(super) release: Option<ObjectStep>,
 }
 
 /// Whether the networks of an Instance are there.
@@ -54,12 +56,24 @@ pub(super) enum Verdict {
         reason: &'static str,
         message: String,
     },
+    /// An object cannot be decoded, so nothing is decided. An Instance that runs does not show it.
+    Unclear {
+        reason: &'static str,
+        message: String,
+    },
 }
 
 impl From<LocationProblem> for Verdict {
     fn from(problem: LocationProblem) -> Self {
-        let LocationProblem { reason, message } = problem;
-        Self::Blocked { reason, message }
+        let LocationProblem {
+            is_certain,
+            reason,
+            message,
+        } = problem;
+        match is_certain {
+            true => Self::Blocked { reason, message },
+            false => Self::Unclear { reason, message },
+        }
     }
 }
 
@@ -72,6 +86,8 @@ pub(super) enum ObjectStep {
     CreateSubnetClaim(Box<SubnetClaim>),
     /// Make these objects the owners of the claim.
     OwnSubnetClaim(Arc<SubnetClaim>, Vec<OwnerReference>),
+    /// Delete exactly this version of the claim: another owner may come meanwhile.
+    DeleteSubnetClaim(Arc<SubnetClaim>),
 }
 
 /// The conditions of a NetworkInterface with what the network operator must know about the Instance.
@@ -116,6 +132,7 @@ pub(super) fn plan(instance: &Instance, networks: Networks, now: Timestamp) -> P
         location,
         interfaces,
         holder,
+        release,
     } = networks;
     let holder = holder.map(NetworkStep::ReportHolder);
     if is_terminating(instance) {
@@ -124,6 +141,8 @@ pub(super) fn plan(instance: &Instance, networks: Networks, now: Timestamp) -> P
             look_again: None,
         };
     }
+    let (step, verdict) = in_its_location(instance, location.as_ref(), step, verdict);
+    let last = holder.or_else(|| release.map(NetworkStep::Object));
     if let Some(step) = step {
         return Plan {
             step: Some(NetworkStep::Object(step)),
@@ -145,7 +164,7 @@ pub(super) fn plan(instance: &Instance, networks: Networks, now: Timestamp) -> P
     };
     if hidden_for.is_some() {
         return Plan {
-            step: holder,
+            step: last,
             look_again: hidden_for,
         };
     }
@@ -161,11 +180,31 @@ pub(super) fn plan(instance: &Instance, networks: Networks, now: Timestamp) -> P
             interfaces: Some(interfaces),
         }),
         (Some(GateStep::Open), None) => Some(NetworkStep::OpenGate),
-        (None, None) => holder,
+        (None, None) => last,
     };
     Plan {
         step,
         look_again: None,
+    }
+}
+
+/// Returns the step and the verdict for an Instance whose networks are in the location that was `found`.
+fn in_its_location(
+    instance: &Instance,
+    found: Option<&LocationReference>,
+    step: Option<ObjectStep>,
+    verdict: Verdict,
+) -> (Option<ObjectStep>, Verdict) {
+    let is_closed = gate::NETWORK.is_closed(instance);
+    let own = instance.spec.location.as_ref();
+    let mismatch = own
+        .zip(found)
+        .and_then(|(own, found)| location::mismatch(own, found));
+    match (mismatch, verdict) {
+        // What an Instance in a wrong location needs is made nowhere.
+        (Some(problem), _) if is_closed => (None, problem.into()),
+        (_, Verdict::Unclear { .. }) if !is_closed => (step, Verdict::Unknown),
+        (_, verdict) => (step, verdict),
     }
 }
 
@@ -185,6 +224,7 @@ fn condition(verdict: Verdict, now: Timestamp) -> Option<Condition> {
         ),
         Verdict::Waiting(message) => (ConditionStatus::False, reason::PROVISIONING, message),
         Verdict::Blocked { reason, message } => (ConditionStatus::False, reason, message),
+        Verdict::Unclear { reason, message } => (ConditionStatus::Unknown, reason, message),
     };
     Some(Condition::new(NETWORK_READY, status, reason, message, now))
 }

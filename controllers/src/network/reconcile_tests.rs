@@ -1,6 +1,8 @@
 //! Tests of the network controller, with an in-memory API server of a cell. The tests do the work of the network
 //! operator.
 
+mod bindings;
+
 use std::time::Duration;
 
 use api::condition::{self, ConditionStatus};
@@ -140,6 +142,15 @@ impl System {
             "status": {"conditions": [objects::condition("Allocated", "True")]},
         }));
         self.decide(&["Bound", "Allocated", "Prepared"]).await;
+    }
+
+    /// Reconciles an Instance of this name and returns the writes.
+    async fn writes_of(&self, name: &str) -> Vec<String> {
+        let context = context();
+        let reconciled = self.controller.reconcile(&context, object_key(name));
+        reconciled.await.unwrap();
+        settle().await;
+        take_writes(&self.planes.servers())
     }
 
     /// Changes the Instance.
@@ -376,47 +387,22 @@ async fn the_interface_follows_its_holder() {
     assert_eq!(system.writes().await, [""; 0]);
 }
 
+/// I-32: nothing is made in a location that is not that of the Instance.
 #[tokio::test(start_paused = true)]
-async fn bindings_are_made_once_and_open_the_gate_when_all_parts_are_ready() {
-    let system = System::start(Networking::Bindings, vec![location("DFW")]).await;
-    let cell = &system.planes.cell;
-    let binding = "create networkbindings ns-1/web-net-0";
-    assert_eq!(system.writes().await, [binding, INSTANCE]);
-    let conditions = || json!([objects::condition("Ready", "True")]);
-    let put = |kind: &str, name: &str| {
-        cell.put(json!({
-            "apiVersion": VERSION, "kind": kind, "metadata": {"name": name, "namespace": HUB_NAMESPACE},
-            "spec": {}, "status": {"conditions": conditions()},
-        }));
-    };
-    put("NetworkContext", "default-default-dfw");
-    cell.modify::<NetworkBinding>(HUB_NAMESPACE, "web-net-0", |binding| {
-        let context = json!({"namespace": HUB_NAMESPACE, "name": "default-default-dfw"});
-        binding["status"] = json!({"networkContextRef": context, "conditions": conditions()});
-    });
-    settle().await;
-    let claim = "create subnetclaims ns-1/default-default-dfw-0";
-    assert_eq!(system.writes().await, [claim]);
-    put("Subnet", "default-default-dfw-0");
-    cell.modify::<SubnetClaim>(HUB_NAMESPACE, "default-default-dfw-0", |claim| {
-        let subnet = json!({"name": "default-default-dfw-0"});
-        claim["status"] = json!({"subnetRef": subnet, "conditions": conditions()});
-    });
-    settle().await;
-    assert_eq!(system.writes().await, [STATUS, INSTANCE]);
-    assert_eq!(system.gates(), [QUOTA_GATE]);
-    let location = system.instance().spec.location.unwrap();
-    assert_eq!(location.namespace.as_deref(), Some("default"));
-    assert_eq!(system.reconcile().await, (Outcome::Settled, Vec::new()));
-}
-
-#[tokio::test(start_paused = true)]
-async fn bindings_wait_for_a_location_of_the_city() {
-    let system = System::start(Networking::Bindings, vec![location("ORD")]).await;
-    assert_eq!(system.writes().await, [STATUS]);
-    assert_eq!(system.reason().unwrap(), reason::NO_MATCHING_LOCATION);
-    system.planes.cell.put(location("DFW"));
-    settle().await;
-    let writes = system.writes().await;
-    assert_eq!(writes[0], "create networkbindings ns-1/web-net-0");
+async fn an_instance_in_another_location_holds() {
+    for (strategy, in_cell) in [
+        (Networking::InterfaceClaims, serving("dfw", "DFW")),
+        (Networking::Bindings, location("DFW")),
+    ] {
+        let system = System::start(strategy, vec![in_cell]).await;
+        let place = json!({"name": "lost", "namespace": "default"});
+        system
+            .modify(|instance| instance["spec"]["location"] = place.clone())
+            .await;
+        take_writes(&system.planes.servers());
+        assert_eq!(system.writes().await, [STATUS], "{strategy:?}");
+        assert_eq!(system.reason().unwrap(), reason::LOCATION_MISMATCH);
+        assert_eq!(system.gates(), [NETWORK_GATE, QUOTA_GATE]);
+        assert_eq!(system.writes().await, [""; 0], "{strategy:?}");
+    }
 }

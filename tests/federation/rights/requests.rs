@@ -81,7 +81,6 @@ const fn right(
 const IN_PROJECT: &str = "components/controller_rbac/management";
 const INTERNAL: &str = "components/controller_rbac/internal-discovery";
 const IN_CELL: &str = "components/controller_rbac/cell";
-const BINDINGS_IN_CELL: &str = "components/controller_rbac/network-bindings";
 const ON_HUB: &str = "base/downstream-rbac/management";
 const CELL_ON_HUB: &str = "base/downstream-rbac/cell";
 
@@ -107,7 +106,6 @@ const UNUSED: &[Unused] = &[
     ),
     right(IN_CELL, "instances", "get", STALE),
     right(IN_CELL, "events", "patch", REPEATED),
-    right(BINDINGS_IN_CELL, "subnetclaims", "delete", BY_PLUGIN),
     right(ON_HUB, "events", "patch", REPEATED),
     right(
         CELL_ON_HUB,

@@ -1,9 +1,12 @@
 //! Tables of the bindings and SubnetClaims of WorkloadDeployments.
 
+use api::instance::NETWORK_GATE;
+use api::networking::NetworkBindingSpec;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::fixtures::{deployment, instance, object, shared};
+use crate::names;
 
 const LABEL: &str = "app.kubernetes.io/managed-by";
 
@@ -11,10 +14,42 @@ fn location() -> Value {
     json!({"name": "dfw", "namespace": "default"})
 }
 
-/// The objects of the network operator in the namespace.
+fn elsewhere() -> Value {
+    json!({"name": "ord", "namespace": "default"})
+}
+
+fn interfaces(networks: &[&str]) -> Value {
+    let interface = |name: &&str| json!({"network": {"name": name, "namespace": "elsewhere"}});
+    networks.iter().map(interface).collect()
+}
+
+/// Returns an Instance of `web` on these networks. It waits for them unless it has a location.
+fn instance_on(name: &str, networks: &[&str], location: Option<Value>) -> Value {
+    let mut instance = json!(instance("ns-1", name));
+    instance["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": api::API_VERSION, "kind": "WorkloadDeployment", "name": "web", "uid": "web-uid",
+        "controller": true,
+    }]);
+    instance["spec"]["networkInterfaces"] = interfaces(networks);
+    match location {
+        Some(location) => instance["spec"]["location"] = location,
+        None => {
+            let gates = json!([{"name": NETWORK_GATE}]);
+            instance["spec"]["controller"] = json!({"templateHash": "h", "schedulingGates": gates});
+        }
+    }
+    instance
+}
+
+/// The objects in the namespace.
 #[derive(Default)]
 struct System {
+    /// The networks of the template.
     networks: Vec<&'static str>,
+    /// The location of new Instances, if it is not the usual one.
+    elsewhere: bool,
+    /// The other Instances.
+    instances: Vec<Value>,
     bindings: Vec<Value>,
     contexts: Vec<Value>,
     claims: Vec<Value>,
@@ -29,18 +64,43 @@ impl System {
         }
     }
 
+    /// Plans for a new Instance of the template.
     fn planned(&self) -> Networks {
+        self.planned_for(&instance_on("web-9", &self.networks, None))
+    }
+
+    fn planned_for(&self, instance: &Value) -> Networks {
+        let instance: Instance = object(instance.clone());
+        let own = instance.spec.location.clone();
+        let all = [self.instances.clone(), vec![json!(instance)]].concat();
+        let all = shared(all.into_iter().map(object));
+        self.observe(Some(&all), |observed| {
+            let location = own.map_or_else(|| observed.location.clone(), Ok);
+            networks(observed, &instance, &location)
+        })
+    }
+
+    /// Returns what is taken back when an Instance has ended.
+    fn leftovers(&self) -> Vec<ObjectStep> {
+        let all = shared(self.instances.iter().cloned().map(object));
+        self.observe(Some(&all), leftovers)
+    }
+
+    fn observe<T>(
+        &self,
+        instances: Option<&[Arc<Instance>]>,
+        then: impl FnOnce(Observed<'_>) -> T,
+    ) -> T {
         let mut deployment = json!(deployment("ns-1", "web", "DFW", 1));
-        let interfaces: Vec<_> = self
-            .networks
-            .iter()
-            .map(|name| json!({"network": {"name": name, "namespace": "elsewhere"}}))
-            .collect();
-        deployment["spec"]["template"]["spec"]["networkInterfaces"] = json!(interfaces);
-        networks(&Observed {
-            instance: &instance("ns-1", "web-0"),
+        deployment["spec"]["template"]["spec"]["networkInterfaces"] = interfaces(&self.networks);
+        let location = match self.elsewhere {
+            true => elsewhere(),
+            false => location(),
+        };
+        then(Observed {
             deployment: &object(deployment),
-            location: Ok(object(location())),
+            location: &Ok(object(location)),
+            instances,
             bindings: &shared(self.bindings.iter().cloned().map(object)),
             contexts: &shared(self.contexts.iter().cloned().map(object)),
             subnet_claims: &shared(self.claims.iter().cloned().map(object)),
@@ -48,14 +108,29 @@ impl System {
         })
     }
 
-    /// Takes all steps, and does the work of the network operator. Returns the names of the created objects.
+    /// Makes the networks of the template, and starts an Instance on them.
+    fn running(networks: &[&'static str]) -> Self {
+        let mut system = Self::with_networks(networks);
+        system.settle();
+        let running = instance_on("web-0", networks, Some(location()));
+        system.instances.push(running);
+        system
+    }
+
+    /// Takes all steps for a new Instance, and does the work of the network operator. Returns the names of the created
+    /// objects.
     fn settle(&mut self) -> Vec<String> {
+        self.settle_for(&instance_on("web-9", &self.networks, None))
+    }
+
+    fn settle_for(&mut self, instance: &Value) -> Vec<String> {
         let mut created = Vec::new();
         for _ in 0..20 {
-            match self.planned().step {
+            match self.planned_for(instance).step {
                 Some(ObjectStep::CreateBinding(binding)) => {
                     created.push(format!("binding {}", binding.name_any()));
-                    let context = format!("{}-default-dfw", binding.spec.network.name);
+                    let NetworkBindingSpec { network, location } = &binding.spec;
+                    let context = format!("{}-default-{}", network.name, location.name);
                     let mut binding = json!(binding);
                     binding["status"] = ready(json!({
                         "networkContextRef": {"namespace": "ns-1", "name": context},
@@ -191,13 +266,23 @@ fn a_refused_network_says_so() {
     }
 }
 
-/// A network operator does not notice that the spec of a binding changes.
-#[test]
-fn a_binding_of_another_network_or_location_is_deleted_first() {
-    let deleted = |system: &System| match system.planned().step {
+fn deleted(step: Option<&ObjectStep>) -> String {
+    match step {
         Some(ObjectStep::DeleteBinding(binding)) => binding.name_any(),
         other => panic!("{other:?}"),
-    };
+    }
+}
+
+fn hashed(index: usize, network: &str, location: &str) -> String {
+    let readable = format!("web-net-{index}");
+    let hash = names::hash(&[&readable, network, "default", location]);
+    format!("{readable}-{hash}")
+}
+
+/// A network operator does not notice that the spec of a binding changes.
+#[test]
+fn a_binding_that_nobody_uses_is_deleted_first() {
+    let deleted = |system: &System| deleted(system.planned().step.as_ref());
     let mut system = System::with_networks(&["a", "b"]);
     system.settle();
     system.networks = vec!["a", "c"];
@@ -208,16 +293,179 @@ fn a_binding_of_another_network_or_location_is_deleted_first() {
     assert_eq!(system.planned().verdict, Verdict::Ready);
     system.networks = vec!["a", "c"];
     assert!(system.waits());
-    system.bindings[0]["spec"]["location"] = json!({"name": "ord", "namespace": "default"});
+    system.bindings[0]["spec"]["location"] = elsewhere();
     assert_eq!(deleted(&system), "web-net-0");
 }
 
+/// I-32: a rollout replaces one Instance after the other.
 #[test]
-fn a_binding_of_another_deployment_is_never_used() {
+fn instances_of_two_templates_have_their_own_networks() {
+    let mut system = System::running(&["a"]);
+    system.networks = vec!["c"];
+    // The Instance that runs, and one that waits since before the change.
+    let former = instance_on("web-1", &["a"], None);
+    for instance in [&system.instances[0], &former] {
+        let networks = system.planned_for(instance);
+        assert_eq!((networks.step, networks.release), (None, None));
+        assert_eq!(networks.verdict, Verdict::Ready);
+    }
+    assert_eq!(system.leftovers(), []);
+    // The name of the binding is in use.
+    let second = hashed(0, "c", "dfw");
+    let created = [
+        format!("binding {second}"),
+        "claim c-default-dfw-0".to_owned(),
+    ];
+    assert_eq!(system.settle(), created);
+    let networks = system.planned();
+    assert_eq!((networks.step, networks.release), (None, None));
+    assert_eq!(networks.verdict, Verdict::Ready);
+    // The last Instance of the former template ends.
+    system.instances[0] = instance_on("web-0", &["c"], Some(location()));
+    assert_eq!(deleted(system.planned().step.as_ref()), "web-net-0");
+    assert_eq!(deleted(system.leftovers().first()), "web-net-0");
+    system.bindings.remove(0);
+    assert_eq!(system.settle(), [""; 0]);
+}
+
+#[test]
+fn instances_in_two_locations_have_their_own_networks() {
+    let mut system = System::running(&["a"]);
+    system.elsewhere = true;
+    let networks = system.planned_for(&system.instances[0]);
+    assert_eq!(networks.step, None);
+    assert_eq!(networks.verdict, Verdict::Ready);
+    let second = hashed(0, "a", "ord");
+    let created = [
+        format!("binding {second}"),
+        "claim a-default-ord-0".to_owned(),
+    ];
+    assert_eq!(system.settle(), created);
+    assert_eq!(system.planned().verdict, Verdict::Ready);
+    system.instances.clear();
+    assert_eq!(deleted(system.leftovers().first()), "web-net-0");
+}
+
+/// Order matters: an interface of the new template does not get the binding of another one.
+#[test]
+fn a_template_can_exchange_its_networks() {
+    let mut system = System::running(&["a", "b"]);
+    system.networks = vec!["b", "a"];
+    let created = [
+        format!("binding {}", hashed(0, "b", "dfw")),
+        format!("binding {}", hashed(1, "a", "dfw")),
+    ];
+    assert_eq!(system.settle(), created);
+    assert_eq!(system.planned().verdict, Verdict::Ready);
+    system.instances.clear();
+    let steps = system.leftovers();
+    assert_eq!(steps.len(), 2, "{steps:?}");
+    assert_eq!(deleted(steps.first()), "web-net-0");
+}
+
+/// What is not known may use any binding.
+#[test]
+fn a_binding_stays_while_its_use_is_not_known() {
+    let mut system = System::running(&["a"]);
+    system.networks = vec!["c"];
+    assert_eq!(system.observe(None, leftovers), []);
+    // The Go manager does not set the location.
+    let started = json!({"templateHash": "h"});
+    system.instances[0]["spec"]["location"].take();
+    system.instances[0]["spec"]["controller"] = started;
+    assert_eq!(system.leftovers(), []);
+    // An Instance that ends still uses it. One of another deployment does not.
+    system.instances[0]["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    assert_eq!(system.leftovers(), []);
+    let owner = &mut system.instances[0]["metadata"]["ownerReferences"][0];
+    owner["uid"] = json!("another-uid");
+    assert_eq!(deleted(system.leftovers().first()), "web-net-0");
+}
+
+/// A binding that ends keeps its name for a moment. It may keep it for as long as the Instance that uses it runs.
+#[test]
+fn a_name_is_awaited_only_if_it_becomes_free_soon() {
+    let mut system = System::running(&["a"]);
+    system.bindings[0]["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    assert!(system.waits());
+    system.networks = vec!["c"];
+    let created = format!("binding {}", hashed(0, "c", "dfw"));
+    assert_eq!(system.settle()[0], created);
+    let mut system = System::running(&["a"]);
+    system.bindings[0]["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    system.networks = vec!["c"];
+    system.instances.clear();
+    assert!(system.waits());
+}
+
+#[test]
+fn a_binding_of_another_object_is_never_used() {
     let mut system = System::with_networks(&["a"]);
     system.settle();
+    // It ends with the former deployment.
     system.bindings[0]["metadata"]["ownerReferences"][0]["uid"] = json!("former");
     assert!(system.waits());
+    let created = format!("binding {}", hashed(0, "a", "dfw"));
+    system.bindings[0]["metadata"]["ownerReferences"][0]["name"] = json!("other");
+    assert_eq!(system.settle(), [created]);
+    assert_eq!(system.planned().verdict, Verdict::Ready);
+    assert_eq!(system.bindings.len(), 2);
+}
+
+/// I-32: nothing outlives its last owner, and a deployment owns what it uses.
+#[test]
+fn a_subnet_claim_that_is_not_used_any_more_is_released() {
+    let mut system = System::running(&["a"]);
+    system.networks = vec!["c"];
+    system.settle();
+    system.instances[0] = instance_on("web-0", &["c"], Some(location()));
+    system.bindings.remove(0);
+    let released = |system: &System| {
+        let planned = system.planned();
+        assert_eq!(planned.verdict, Verdict::Ready);
+        assert_eq!(system.leftovers().first(), planned.release.as_ref());
+        planned.release
+    };
+    let Some(ObjectStep::DeleteSubnetClaim(claim)) = released(&system) else {
+        panic!("the claim stays");
+    };
+    assert_eq!(claim.name_any(), "a-default-dfw-0");
+    // Another deployment uses it.
+    let mut other = system.claims[0]["metadata"]["ownerReferences"][0].clone();
+    other["uid"] = json!("other-uid");
+    let owners = system.claims[0]["metadata"]["ownerReferences"].as_array_mut();
+    owners.unwrap().push(other);
+    let Some(ObjectStep::OwnSubnetClaim(claim, owners)) = released(&system) else {
+        panic!("it is still an owner");
+    };
+    assert_eq!(claim.name_any(), "a-default-dfw-0");
+    let uids: Vec<_> = owners.iter().map(|owner| owner.uid.as_str()).collect();
+    assert_eq!(uids, ["other-uid"]);
+    // The claim of another program is left alone.
+    system.claims[0]["metadata"]["labels"][LABEL] = json!("other");
+    assert_eq!(released(&system), None);
+}
+
+/// The network operator says which NetworkContext, and so which claim, a network has.
+#[test]
+fn a_subnet_claim_stays_while_its_use_is_not_known() {
+    let mut system = System::running(&["a"]);
+    system.networks = vec!["c"];
+    system.settle();
+    assert_eq!(system.planned().release, None);
+    let running = system.instances.remove(0);
+    let former = system.bindings.remove(0);
+    assert!(system.planned().release.is_some());
+    // A network is not bound yet.
+    let bound = system.bindings[0]["status"].take();
+    assert_eq!(system.planned().release, None);
+    system.bindings[0]["status"] = bound;
+    // The binding of an Instance that runs was deleted by hand.
+    system.instances.push(running);
+    assert_eq!(system.planned().release, None);
+    assert_eq!(system.leftovers(), []);
+    system.bindings.push(former);
+    assert_eq!(system.planned().release, None);
 }
 
 /// I-32: the claim ends with the last deployment that uses it.
@@ -261,18 +509,21 @@ fn a_subnet_claim_is_shared_and_owned_by_all_that_use_it() {
 #[test]
 fn nothing_is_made_without_a_location() {
     let problem = LocationProblem {
+        is_certain: true,
         reason: reason::NO_MATCHING_LOCATION,
         message: "m".to_owned(),
     };
-    let networks = networks(&Observed {
-        instance: &instance("ns-1", "web-0"),
+    let location = Err(problem.clone());
+    let observed = Observed {
         deployment: &deployment("ns-1", "web", "DFW", 1),
-        location: Err(problem.clone()),
+        location: &location,
+        instances: Some(&[]),
         bindings: &[],
         contexts: &[],
         subnet_claims: &[],
         subnets: &[],
-    });
+    };
+    let networks = networks(observed, &instance("ns-1", "web-0"), &location);
     assert_eq!(networks.step, None);
     assert_eq!(networks.verdict, problem.into());
 }

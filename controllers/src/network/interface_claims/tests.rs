@@ -126,7 +126,15 @@ fn each_interface_has_a_claim_of_its_own() {
 /// I-32: only the owner tells whose claim it is.
 #[test]
 fn a_claim_of_another_instance_is_never_used() {
-    let hashed = format!("web-0-eth0-{}", names::hash(&["web-0", "eth0"]));
+    let possible = names::derived_object_names("web-0-eth0", &["web-0", "eth0"]);
+    let possible: Vec<_> = possible.take(3).collect();
+    let hashed = possible[1].clone();
+    assert_eq!(
+        hashed,
+        format!("web-0-eth0-{}", names::hash(&["web-0", "eth0"]))
+    );
+    let mut of_another_interface = claim_of("web-0-eth0", OWN, &[]);
+    of_another_interface["spec"]["interfaceName"] = json!("eth9");
     let foreign = |name: &str| claim_of(name, ("web", "web-uid"), &[("Bound", "True")]);
     for (name, claims, expected) in [
         ("no claim", vec![], Some("web-0-eth0")),
@@ -143,7 +151,12 @@ fn a_claim_of_another_instance_is_never_used() {
         (
             "both names are taken",
             vec![foreign("web-0-eth0"), foreign(&hashed)],
-            None,
+            Some(possible[2].as_str()),
+        ),
+        (
+            "an own one of another interface",
+            vec![of_another_interface],
+            Some(hashed.as_str()),
         ),
         (
             "an own one of another name",
@@ -248,6 +261,7 @@ fn every_interface_must_be_prepared() {
 #[test]
 fn a_wrong_location_holds() {
     let problem = LocationProblem {
+        is_certain: true,
         reason: reason::LOCATION_MISMATCH,
         message: "m".to_owned(),
     };

@@ -195,15 +195,99 @@ fn a_location_is_stamped_before_the_condition_and_only_once() {
     let mut instance = gated(&[NETWORK_GATE], 1);
     let stamp = NetworkStep::StampLocation(location.clone());
     assert_eq!(planned(&instance), Some(stamp));
-    instance.spec.location = Some(LocationReference {
-        name: "other".to_owned(),
-        ..LocationReference::default()
-    });
+    instance.spec.location = Some(location.clone());
     let status = planned(&instance);
     assert!(
         matches!(status, Some(NetworkStep::WriteStatus { .. })),
         "{status:?}"
     );
+}
+
+/// Nothing is made in a location that is not that of the Instance.
+#[test]
+fn an_instance_in_another_location_waits() {
+    let place = |name: &str| LocationReference {
+        name: name.to_owned(),
+        ..LocationReference::default()
+    };
+    let planned = |instance: &Instance, step| {
+        let networks = Networks {
+            step,
+            location: Some(place("dfw")),
+            ..networks(Verdict::Ready)
+        };
+        plan(instance, networks, now()).step
+    };
+    let create: NetworkBinding = object(json!({
+        "metadata": {"name": "b"},
+        "spec": {"network": {"name": "a"}, "location": {"name": "dfw", "namespace": ""}},
+    }));
+    let step = ObjectStep::CreateBinding(Box::new(create));
+    let mut closed = gated(&[NETWORK_GATE], 0);
+    closed.spec.location = Some(place("ord"));
+    for step in [None, Some(step.clone())] {
+        let Some(NetworkStep::WriteStatus {
+            conditions: Some(conditions),
+            ..
+        }) = planned(&closed, step)
+        else {
+            panic!("not shown");
+        };
+        let written = condition::find(&conditions, NETWORK_READY).unwrap();
+        assert!(written.is_false());
+        assert_eq!(written.reason, reason::LOCATION_MISMATCH);
+    }
+    // A machine that runs stays where it is, and keeps its networks.
+    let mut open = with_condition(gated(&[], 0), &ready(), 1);
+    open.spec.location = Some(place("ord"));
+    assert_eq!(planned(&open, None), None);
+    let step = Some(step);
+    assert_eq!(planned(&open, step.clone()), step.map(NetworkStep::Object));
+}
+
+/// An object that cannot be decoded opens nothing, and changes no condition of a machine that runs.
+#[test]
+fn what_is_unclear_is_shown_only_while_the_gate_is_closed() {
+    let unclear = || Verdict::Unclear {
+        reason: reason::LOCATION_UNREADABLE,
+        message: "m".to_owned(),
+    };
+    let shown = writes(ConditionStatus::Unknown, reason::LOCATION_UNREADABLE);
+    let stored = with_condition(gated(&[NETWORK_GATE], 1), &ready(), 2);
+    for closed in [gated(&[NETWORK_GATE], 0), stored] {
+        assert_eq!(does(&closed, unclear()), shown);
+    }
+    let open = with_condition(gated(&[], 100), &ready(), 1);
+    assert_eq!(does(&open, unclear()), Does::Nothing);
+}
+
+/// What is not needed any more is not urgent.
+#[test]
+fn a_release_comes_last() {
+    let claim: SubnetClaim = object(json!({
+        "metadata": {"name": "a-0"},
+        "spec": {
+            "subnetClass": "private", "networkContext": {"name": "a"}, "ipFamily": "IPv4",
+            "location": {"name": "dfw"},
+        },
+    }));
+    let release = ObjectStep::DeleteSubnetClaim(Arc::new(claim));
+    let planned = |instance: &Instance, verdict| {
+        let networks = Networks {
+            release: Some(release.clone()),
+            ..networks(verdict)
+        };
+        plan(instance, networks, now()).step
+    };
+    let released = Some(NetworkStep::Object(release.clone()));
+    let mut gated = with_condition(gated(&[NETWORK_GATE], 0), &ready(), 2);
+    assert_eq!(planned(&gated, Verdict::Ready), Some(NetworkStep::OpenGate));
+    gated.status = None;
+    assert_eq!(planned(&gated, waiting()), released);
+    assert_eq!(planned(&terminating(gated.clone()), Verdict::Ready), None);
+    gated.spec.controller = None;
+    let open = with_condition(gated, &ready(), 1);
+    assert_eq!(planned(&open, Verdict::Ready), released);
 }
 
 /// Returns the status of an interface with this address.

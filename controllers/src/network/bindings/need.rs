@@ -1,0 +1,14 @@
+//! What comes before the networks of an Instance are ready.
+
+use crate::network::plan::{ObjectStep, Verdict};
+
+/// What comes before the networks of an Instance are ready.
+pub(super) enum Need {
+    Step(ObjectStep),
+    Verdict(Verdict),
+}
+
+/// Returns that the network operator, or the end of another object, is awaited.
+pub(super) fn waiting<T>(message: String) -> Result<T, Need> {
+    Err(Need::Verdict(Verdict::Waiting(message)))
+}

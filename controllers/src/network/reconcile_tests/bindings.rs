@@ -1,0 +1,147 @@
+//! Tests of the strategy `Bindings`.
+
+use super::*;
+
+const BINDING: &str = "web-net-0";
+const CONTEXT: &str = "default-default-dfw";
+const CLAIM: &str = "default-default-dfw-0";
+
+fn conditions() -> Value {
+    json!([objects::condition("Ready", "True")])
+}
+
+impl System {
+    async fn with_bindings(in_cell: Vec<Value>) -> Self {
+        Self::start(Networking::Bindings, in_cell).await
+    }
+
+    /// Does the work of the network operator and the writes of the controller, until the gate is open.
+    async fn connect(&self) {
+        let put = |kind: &str, name: &str| {
+            self.planes.cell.put(json!({
+                "apiVersion": VERSION, "kind": kind, "metadata": {"name": name, "namespace": HUB_NAMESPACE},
+                "spec": {}, "status": {"conditions": conditions()},
+            }));
+        };
+        let cell = &self.planes.cell;
+        let binding = format!("create networkbindings ns-1/{BINDING}");
+        assert_eq!(self.writes().await, [binding.as_str(), INSTANCE]);
+        put("NetworkContext", CONTEXT);
+        cell.modify::<NetworkBinding>(HUB_NAMESPACE, BINDING, |binding| {
+            let context = json!({"namespace": HUB_NAMESPACE, "name": CONTEXT});
+            binding["status"] = json!({"networkContextRef": context, "conditions": conditions()});
+        });
+        settle().await;
+        let claim = format!("create subnetclaims ns-1/{CLAIM}");
+        assert_eq!(self.writes().await, [claim]);
+        put("Subnet", CLAIM);
+        cell.modify::<SubnetClaim>(HUB_NAMESPACE, CLAIM, |claim| {
+            claim["status"] = json!({"subnetRef": {"name": CLAIM}, "conditions": conditions()});
+        });
+        settle().await;
+        assert_eq!(self.writes().await, [STATUS, INSTANCE]);
+        assert_eq!(self.gates(), [QUOTA_GATE]);
+    }
+
+    /// Creates another Instance of the deployment, as the deployment controller does.
+    async fn add(&self, name: &str) {
+        let mut instance = new_instance();
+        instance["metadata"]["name"] = json!(name);
+        instance["metadata"]["uid"] = json!(format!("{name}-uid"));
+        self.planes.cell.put(instance);
+        settle().await;
+    }
+
+    /// Changes the Location of the Instance.
+    async fn relocate(&self, spec: &Value) {
+        let mut location = location("DFW");
+        location["spec"] = spec.clone();
+        self.planes.cell.put(location);
+        settle().await;
+    }
+
+    /// Creates a second Location in the city.
+    async fn locate_again(&self) {
+        let mut second = location("DFW");
+        second["metadata"]["name"] = json!("second");
+        self.planes.cell.put(second);
+        settle().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn bindings_are_made_once_and_open_the_gate_when_all_parts_are_ready() {
+    let system = System::with_bindings(vec![location("DFW")]).await;
+    system.connect().await;
+    let location = system.instance().spec.location.unwrap();
+    assert_eq!(location.namespace.as_deref(), Some("default"));
+    assert_eq!(system.reconcile().await, (Outcome::Settled, Vec::new()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn bindings_wait_for_a_location_of_the_city() {
+    let system = System::with_bindings(vec![location("ORD")]).await;
+    assert_eq!(system.writes().await, [STATUS]);
+    assert_eq!(system.reason().unwrap(), reason::NO_MATCHING_LOCATION);
+    system.planes.cell.put(location("DFW"));
+    settle().await;
+    let writes = system.writes().await;
+    assert_eq!(writes[0], "create networkbindings ns-1/web-net-0");
+}
+
+/// I-32: new Instances go elsewhere, and the ones that run keep what they use.
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_runs_keeps_its_network_when_its_location_is_lost() {
+    let system = System::with_bindings(vec![location("DFW")]).await;
+    system.connect().await;
+    system.locate_again().await;
+    system
+        .relocate(&json!({"topology": {CITY_CODE: "ORD"}}))
+        .await;
+    assert_eq!(system.writes().await, [""; 0]);
+    system.add("web-1").await;
+    let parts = [BINDING, "default", "default", "second"];
+    let second = format!("{BINDING}-{}", crate::names::hash(&parts));
+    let created = format!("create networkbindings ns-1/{second}");
+    let stamped = "patch instances ns-1/web-1";
+    assert_eq!(system.writes_of("web-1").await, [&*created, stamped]);
+    assert_eq!(system.writes().await, [""; 0]);
+    // With the last Instance in the location, its binding ends. Which claim the other one needs is not known yet.
+    let cell = &system.planes.cell;
+    cell.remove::<Instance>(HUB_NAMESPACE, NAME);
+    settle().await;
+    let deleted = format!("delete networkbindings ns-1/{BINDING}");
+    assert_eq!(system.writes().await, [deleted]);
+    cell.modify::<NetworkBinding>(HUB_NAMESPACE, &second, |binding| {
+        let context = json!({"namespace": HUB_NAMESPACE, "name": "default-default-second"});
+        binding["status"] = json!({"networkContextRef": context});
+    });
+    settle().await;
+    let deleted = format!("delete subnetclaims ns-1/{CLAIM}");
+    assert_eq!(system.writes_of("web-1").await, [deleted]);
+    assert_eq!(system.writes_of("web-1").await, [""; 0]);
+}
+
+/// A Location that cannot be decoded is not gone.
+#[tokio::test(start_paused = true)]
+async fn a_location_that_cannot_be_decoded_changes_nothing() {
+    let system = System::with_bindings(vec![location("DFW")]).await;
+    system.connect().await;
+    system.locate_again().await;
+    system.relocate(&json!({"topology": 7})).await;
+    assert_eq!(system.writes().await, [""; 0]);
+    system.add("web-1").await;
+    assert_eq!(
+        system.writes_of("web-1").await,
+        ["patch instances/status ns-1/web-1"]
+    );
+    let instance: Instance = system.planes.cell.get(HUB_NAMESPACE, "web-1").unwrap();
+    let conditions = instance.status.unwrap().conditions;
+    let shown = condition::find(&conditions, NETWORK_READY).unwrap();
+    assert_eq!(shown.status, ConditionStatus::Unknown);
+    let message = "Location dfw cannot be decoded: ";
+    assert!(shown.message.starts_with(message), "{}", shown.message);
+    system.planes.cell.remove::<Instance>(HUB_NAMESPACE, NAME);
+    settle().await;
+    assert_eq!(system.writes().await, [""; 0]);
+}
