@@ -754,7 +754,7 @@ pub const WRITTEN: &[WrittenCondition] = &[
         False,
         network_ready::FAILED_TO_CREATE,
         (
-            "The network operator refuses an interface or a network. The message names it, and has the reason and the message of the network operator.",
+            "The network operator refuses an interface or a network. The message names it, and has the reason and the message of the network operator. Or two interfaces of the Instance have one name.",
             "Correct the cause in the message. The network operator tries again by itself.",
         ),
     ),

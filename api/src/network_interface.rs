@@ -17,7 +17,7 @@ pub struct InstanceNetworkInterface {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub ip_families: Vec<String>,
-    /// Name of the interface. The first interface without a name is eth0, the second eth1, and so on.
+    /// Name of the interface, a DNS label. Without a name, it is eth followed by the index of the interface.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 15))]
     pub name: String,

@@ -6,6 +6,7 @@
 mod holder;
 mod status;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use api::condition::{self, Condition};
@@ -88,6 +89,17 @@ pub(super) fn networks(observed: &Observed<'_>) -> Networks {
             };
         }
     };
+    if let Some(message) = equal_names(interfaces.iter().map(|(name, _)| name.as_str())) {
+        return Networks {
+            verdict: Verdict::Blocked {
+                reason: reason::FAILED_TO_CREATE,
+                message,
+            },
+            location: Some(location),
+            holder,
+            ..Networks::default()
+        };
+    }
     let missing = interfaces.iter().zip(&claims);
     let missing = missing.filter_map(|((name, interface), claim)| match claim {
         Claim::Free(free) => Some(new_claim(instance, free, name, interface)),
@@ -110,6 +122,20 @@ fn name(index: usize, interface: &InstanceNetworkInterface) -> String {
         "" => format!("eth{index}"),
         name => name.to_owned(),
     }
+}
+
+/// Returns the problem of two interfaces with one name. They must not share a claim.
+fn equal_names<'n>(names: impl Iterator<Item = &'n str>) -> Option<String> {
+    let mut seen = HashMap::new();
+    for (index, name) in names.enumerate() {
+        if let Some(first) = seen.insert(name, index) {
+            return Some(format!(
+                "networkInterfaces[{first}] and networkInterfaces[{index}] are both called {name}: give each interface \
+                 of the template a name of its own"
+            ));
+        }
+    }
+    None
 }
 
 /// Finds the claim of an interface by its owner. Only the claim of this Instance counts, whatever its name is.

@@ -670,6 +670,21 @@ pub(super) const CASES: &[Case] = &[
         ("/template/spec/networkInterfaces", "[]"),
         "spec.template.spec.networkInterfaces",
     ),
+    webhook(
+        sandbox,
+        "spec.template.spec.networkInterfaces[i].name",
+        "A DNS label, or absent.",
+        ("/template/spec/networkInterfaces/0/name", r#""Eth0""#),
+    ),
+    webhook(
+        sandbox,
+        "spec.template.spec.networkInterfaces[i].name",
+        "Unique. The default is `eth` followed by the index of the interface.",
+        (
+            "/template/spec/networkInterfaces",
+            r#"[{"network":{"name":"default"}},{"name":"eth0","network":{"name":"default"}}]"#,
+        ),
+    ),
     case(
         sandbox,
         "spec.template.spec.networkInterfaces[i].network.name",

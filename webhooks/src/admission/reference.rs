@@ -243,6 +243,16 @@ pub const RULES: &[Rule] = &[
         "spec.template.spec.networkInterfaces",
         "At least one.",
     ),
+    added(
+        NETWORKS,
+        "spec.template.spec.networkInterfaces[i].name",
+        "A DNS label, or absent.",
+    ),
+    added(
+        NETWORKS,
+        "spec.template.spec.networkInterfaces[i].name",
+        "Unique. The default is `eth` followed by the index of the interface.",
+    ),
     schema(
         NETWORKS,
         "spec.template.spec.networkInterfaces[i].network.name",

@@ -169,6 +169,8 @@ pub(crate) struct PortView<'a> {
 
 #[derive(Deserialize)]
 pub(crate) struct NetworkInterfaceView<'a> {
+    #[serde(borrow, default)]
+    pub(crate) name: Cow<'a, str>,
     #[serde(borrow, default, deserialize_with = "or_default")]
     pub(crate) network: ReferenceView<'a>,
 }

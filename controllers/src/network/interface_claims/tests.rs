@@ -123,6 +123,51 @@ fn each_interface_has_a_claim_of_its_own() {
     assert_eq!(created(&planned(&holder, claims)), None);
 }
 
+/// An interface without a name is called `eth` and its index.
+#[test]
+fn two_interfaces_of_one_name_share_no_claim() {
+    let interfaces = json!([
+        {"name": "eth1", "network": {"name": "a"}}, {"network": {"name": "b"}},
+    ]);
+    let prepared = [
+        ("Bound", "True"),
+        ("Allocated", "True"),
+        ("Prepared", "True"),
+    ];
+    let mut claim = claim_of("web-0-eth1", OWN, &prepared);
+    claim["spec"]["interfaceName"] = json!("eth1");
+    for claims in [vec![], vec![claim]] {
+        let networks = planned(&holder(interfaces.clone()), claims);
+        assert_eq!(networks.step, None);
+        assert_eq!(networks.interfaces, None);
+        let Verdict::Blocked { reason, message } = networks.verdict else {
+            panic!("{:?}", networks.verdict);
+        };
+        assert_eq!(reason, reason::FAILED_TO_CREATE);
+        let problem = "networkInterfaces[0] and networkInterfaces[1] are both called eth1";
+        assert!(message.starts_with(problem), "{message}");
+    }
+}
+
+/// The API server refuses other names for ever.
+#[test]
+fn a_claim_has_a_valid_name_whatever_the_interface_is_called() {
+    let mut names = Vec::new();
+    for interface in ["Eth0", "eth_0", "eth-0-", "ETH0"] {
+        let interfaces = json!([{"name": interface, "network": {"name": "a"}}]);
+        let networks = planned(&holder(interfaces), Vec::new());
+        let claim = created(&networks).unwrap();
+        assert_eq!(claim.spec.interface_name, interface);
+        let name = claim.name_any();
+        assert!(
+            names::is_name_and_label(&name) && name.starts_with("web-0-eth"),
+            "{name}"
+        );
+        assert!(!names.contains(&name), "{name}");
+        names.push(name);
+    }
+}
+
 /// I-32: only the owner tells whose claim it is.
 #[test]
 fn a_claim_of_another_instance_is_never_used() {

@@ -62,6 +62,69 @@ pub(super) fn check_unique<'a>(
     }
 }
 
+/// The names of the elements of a list. An element without a name gets the default `<prefix><index>`. The index is that
+/// of the element.
+pub(super) struct DefaultedNames<'a, T> {
+    prefix: &'static str,
+    elements: &'a [T],
+    /// Returns the name of an element, if it has one.
+    name: fn(&'a T) -> Option<&'a str>,
+    /// Returns what identifies the element in the list.
+    identity: fn(&'a T) -> &'a str,
+    seen: UsedValues<'a>,
+}
+
+impl<'a, T> DefaultedNames<'a, T> {
+    pub(super) fn new(
+        prefix: &'static str,
+        elements: &'a [T],
+        name: fn(&'a T) -> Option<&'a str>,
+        identity: fn(&'a T) -> &'a str,
+    ) -> Self {
+        Self {
+            prefix,
+            elements,
+            name,
+            identity,
+            seen: UsedValues::new(),
+        }
+    }
+
+    /// Reports the name of the element at `index` if an earlier element has the same name. The caller must call this
+    /// function for each element, in order.
+    pub(super) fn check_unique(
+        &mut self,
+        index: usize,
+        path: &FieldPath<'_>,
+        element: &'a T,
+        report: &mut ErrorSink<'_>,
+    ) {
+        let Some(name) = (self.name)(element) else {
+            let name = format!("{}{index}", self.prefix);
+            if let Some(first) = self.seen.get_mut(name.as_str()) {
+                report(path, FieldError::duplicate(&name, first.take()));
+            }
+            return;
+        };
+        if let Some(earlier) = self.with_default(name, index) {
+            let identity = (self.identity)(earlier);
+            self.seen.entry(name).or_insert(Some(identity));
+        }
+        let identity = (self.identity)(element);
+        check_unique(path, name, identity, &mut self.seen, report);
+    }
+
+    /// Returns the element whose default name is `name`, if its index is lower than `index`.
+    fn with_default(&self, name: &str, index: usize) -> Option<&'a T> {
+        let digits = name.strip_prefix(self.prefix)?;
+        let of: usize = digits.parse().ok()?;
+        // The index in a default name has no leading zeros.
+        let is_earlier = of < index && of.to_string() == digits;
+        let element = self.elements.get(of).filter(|_| is_earlier)?;
+        (self.name)(element).is_none().then_some(element)
+    }
+}
+
 /// Reports a name that is not an IANA service name (RFC 6335, section 5.1).
 pub(super) fn check_port_name(path: &FieldPath<'_>, name: &str, report: &mut ErrorSink<'_>) {
     let is_known = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';

@@ -2,14 +2,17 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::names::{check_label, is_valid_label};
+use super::names::{DefaultedNames, check_label, is_valid_label};
 use crate::admission::external_facts::NetworkRefusal;
 use crate::admission::field_error::{ErrorSink, FieldError, FieldPath};
 use crate::admission::workload_view::{NetworkInterfaceView, WorkloadSpecView};
 
-pub(super) fn check(
+/// An interface without a name gets this prefix and its index as the name.
+const INTERFACE: &str = "eth";
+
+pub(super) fn check<'a>(
     instance: &FieldPath<'_>,
-    interfaces: &[NetworkInterfaceView<'_>],
+    interfaces: &'a [NetworkInterfaceView<'a>],
     refusals: &BTreeMap<&str, NetworkRefusal>,
     report: &mut ErrorSink<'_>,
 ) {
@@ -17,9 +20,20 @@ pub(super) fn check(
     if interfaces.is_empty() {
         return report(&path, FieldError::required("at least one"));
     }
-    for (index, NetworkInterfaceView { network }) in interfaces.iter().enumerate() {
-        let name = network.name.as_ref();
+    let mut names = DefaultedNames::new(
+        INTERFACE,
+        interfaces,
+        |interface| Some(&*interface.name).filter(|name| !name.is_empty()),
+        |interface| &interface.network.name,
+    );
+    for (index, value) in interfaces.iter().enumerate() {
+        let name = value.network.name.as_ref();
         let interface = path.element(index, name);
+        let own = interface.field("name");
+        if !value.name.is_empty() {
+            check_label(&own, &value.name, report);
+        }
+        names.check_unique(index, &own, value, report);
         let network = interface.field("network");
         check_label(&network.field("name"), name, report);
         match refusals.get(name) {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use api::allowed::{DISK_TYPES, FILE_MODES, FILESYSTEMS, IMAGES};
 use api::quantity::{Amount, NANOS};
 
-use super::names::{UsedValues, check_unique, check_unique_label};
+use super::names::{DefaultedNames, UsedValues, check_unique_label};
 use crate::admission::field_error::{ErrorSink, FieldError, FieldPath, supported};
 use crate::admission::workload_view::{
     ConfigMapView, DiskSpecView, DiskView, InstanceSpecView, KeyToPathView, PopulatorView,
@@ -27,13 +27,9 @@ pub(super) fn check(
 ) {
     let path = instance.field("volumes");
     let attached = attached(values);
-    let (mut names, mut devices) = (
-        UsedValues::new(),
-        Devices {
-            volumes: &values.volumes,
-            seen: UsedValues::new(),
-        },
-    );
+    let mut names = UsedValues::new();
+    let mut devices =
+        DefaultedNames::new(DEVICE, &values.volumes, VolumeView::device, |it| &it.name);
     for (index, volume) in values.volumes.iter().enumerate() {
         let name = volume.name.as_ref();
         let path = path.element(index, name);
@@ -48,53 +44,14 @@ pub(super) fn check(
             );
         }
         let disk = path.field("disk");
-        devices.check(index, &disk.field("deviceName"), volume, report);
+        devices.check_unique(index, &disk.field("deviceName"), volume, report);
         check_source(&path, volume, report);
     }
 }
 
-/// The device names of the volumes. A volume without a device name gets the default `persistent-disk-<index>`. The
-/// index is the index of the volume. Volumes that are not disks get a default device name too.
-struct Devices<'a> {
-    volumes: &'a [VolumeView<'a>],
-    seen: UsedValues<'a>,
-}
-
-impl<'a> Devices<'a> {
-    const DEFAULT: &'static str = "persistent-disk-";
-
-    /// Reports the device name of the volume at `index` if an earlier volume has the same device name. The caller must
-    /// call this function for each volume, in order.
-    fn check(
-        &mut self,
-        index: usize,
-        path: &FieldPath<'_>,
-        volume: &'a VolumeView<'a>,
-        report: &mut ErrorSink<'_>,
-    ) {
-        let Some(device) = volume.device() else {
-            let device = format!("{}{index}", Self::DEFAULT);
-            if let Some(first) = self.seen.get_mut(device.as_str()) {
-                report(path, FieldError::duplicate(&device, first.take()));
-            }
-            return;
-        };
-        if let Some(volume) = self.with_default(device, index) {
-            self.seen.entry(device).or_insert(Some(&volume.name));
-        }
-        check_unique(path, device, &volume.name, &mut self.seen, report);
-    }
-
-    /// Returns the volume whose default device name is `device`, if its index is lower than `index`.
-    fn with_default(&self, device: &str, index: usize) -> Option<&'a VolumeView<'a>> {
-        let digits = device.strip_prefix(Self::DEFAULT)?;
-        let of: usize = digits.parse().ok()?;
-        // The index in a default device name has no leading zeros.
-        let is_earlier = of < index && of.to_string() == digits;
-        let volume = self.volumes.get(of).filter(|_| is_earlier)?;
-        volume.device().is_none().then_some(volume)
-    }
-}
+/// A volume without a device name gets this prefix and its index as the device name. Volumes that are not disks get one
+/// too.
+const DEVICE: &str = "persistent-disk-";
 
 /// Returns the names of the volumes that the containers or the virtual machine attach.
 fn attached<'a>(values: &'a InstanceSpecView<'_>) -> HashSet<&'a str> {

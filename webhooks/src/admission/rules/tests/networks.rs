@@ -30,6 +30,76 @@ fn network_interfaces() {
     );
 }
 
+const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
+    start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
+    '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+
+fn interfaces(names: &[&str]) -> Value {
+    let mut interfaces = Vec::new();
+    for (index, name) in names.iter().enumerate() {
+        let mut interface = json!({"network": {"name": format!("n{index}")}});
+        if !name.is_empty() {
+            interface["name"] = json!(name);
+        }
+        interfaces.push(interface);
+    }
+    json!(interfaces)
+}
+
+fn with_interfaces(names: &[&str]) -> Value {
+    let mut workload = sandbox();
+    set(&mut workload, INTERFACES, interfaces(names));
+    workload
+}
+
+/// An interface without a name is called `eth` and its index.
+#[test]
+fn names_of_interfaces_are_unique_labels() {
+    let duplicate = |index, name| {
+        let field = format!("spec.template.spec.networkInterfaces[{index}].name");
+        format!("{field}: Duplicate value: \"{name}\"")
+    };
+    let invalid = |name| {
+        let field = "spec.template.spec.networkInterfaces[0].name";
+        format!("{field}: Invalid value: \"{name}\": {LABEL}")
+    };
+    for (names, expected) in [
+        (&["", "", ""][..], vec![]),
+        (&["wan", "", "eth0"], vec![]),
+        (&["eth2", "", "lan"], vec![]),
+        (&["eth1", ""], vec![duplicate(1, "eth1")]),
+        (&["", "eth0"], vec![duplicate(1, "eth0")]),
+        (&["", "eth00"], vec![]),
+        (&["a", "a", "a"], vec![duplicate(1, "a"), duplicate(2, "a")]),
+        (&["Eth0", ""], vec![invalid("Eth0")]),
+        (&["eth0.1", ""], vec![invalid("eth0.1")]),
+    ] {
+        let workload = with_interfaces(names);
+        let lines = lines_since(None, &workload, Refusals::new());
+        assert_eq!(lines, expected, "{names:?}");
+    }
+}
+
+#[test]
+fn earlier_mistakes_in_names_of_interfaces_do_not_block_updates() {
+    for names in [&["eth1", ""][..], &["", "eth0"], &["a", "a"], &["Eth0", ""]] {
+        let former = with_interfaces(names);
+        let mut changed = former.clone();
+        set(
+            &mut changed,
+            "/placements/0/scaleSettings/minReplicas",
+            json!(2),
+        );
+        let lines = lines_since(Some(&former), &changed, Refusals::new());
+        assert_eq!(lines, [""; 0], "{names:?}");
+    }
+    let (former, changed) = (with_interfaces(&["a", "a"]), with_interfaces(&["b", "b"]));
+    assert_eq!(
+        lines_since(Some(&former), &changed, Refusals::new()).len(),
+        1
+    );
+}
+
 #[test]
 fn a_refused_network_is_an_error_of_its_interface() {
     let mut workload = sandbox();
