@@ -278,10 +278,7 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
     wiring.run(workers.instance, &ready, readiness);
     let quota = QuotaController::new(Arc::clone(&cell), ledgers, &metrics);
     wiring.run(workers.quota, &ready, quota);
-    let network = NetworkController {
-        cell: Arc::clone(&cell),
-        writer: Writer::new(NetworkController::NAME, &metrics),
-    };
+    let network = NetworkController::new(Arc::clone(&cell), &metrics);
     wiring.run(workers.network, &ready, network);
     let writeback = InstanceWriteback {
         cell,

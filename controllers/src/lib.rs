@@ -34,4 +34,5 @@ mod quota;
 pub mod runtime;
 #[cfg(test)]
 mod settled;
+mod waiting;
 mod workload;

@@ -18,7 +18,7 @@ use api::reasons::network_ready as reason;
 use api::{Instance, WorkloadDeployment, labels};
 use kube::core::NamespaceResourceScope;
 use kube::{Resource, ResourceExt};
-use multicluster::{Cache, Outcome};
+use multicluster::{Cache, Metrics, Outcome};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tracing::warn;
@@ -31,8 +31,11 @@ use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Object, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
+use crate::waiting::WaitingInstances;
 use observe::{ObjectsOfBindings, listed};
-use plan::{HolderReport, NetworkStep, Networks, ObjectStep, Plan, Verdict, is_managed, plan};
+use plan::{
+    HolderReport, NetworkStep, Networks, ObjectStep, Plan, Verdict, is_managed, plan, waiting_since,
+};
 
 /// The most steps of one reconciliation. An Instance needs fewer. The limit ends a loop that two writers of one field
 /// would cause.
@@ -41,8 +44,9 @@ const STEPS_MAX: usize = 16;
 const DISPUTED: Duration = Duration::from_mins(1);
 
 pub(crate) struct NetworkController {
-    pub(crate) cell: Arc<CellCaches>,
-    pub(crate) writer: Writer,
+    cell: Arc<CellCaches>,
+    writer: Writer,
+    waiting: WaitingInstances<ObjectKey>,
 }
 
 impl Controller for NetworkController {
@@ -57,9 +61,12 @@ impl Controller for NetworkController {
         // The caches contain the results of the writes, so each plan follows from what is stored.
         for _ in 0..STEPS_MAX {
             let Some(instance) = self.cell.instances.get(&key.namespace, &key.name)? else {
+                self.waiting.note(&key, None, context.now());
                 self.release(context, &key.namespace).await?;
                 return Ok(Outcome::Gone);
             };
+            self.waiting
+                .note(&key, waiting_since(&instance), context.now());
             if !is_managed(&instance) {
                 return Ok(Outcome::Settled);
             }
@@ -86,6 +93,14 @@ impl Controller for NetworkController {
 }
 
 impl NetworkController {
+    pub(crate) fn new(cell: Arc<CellCaches>, metrics: &Metrics) -> Self {
+        Self {
+            cell,
+            writer: Writer::new(Self::NAME, metrics),
+            waiting: WaitingInstances::new(metrics, Metrics::networks_waiting),
+        }
+    }
+
     /// Returns what the networks of an Instance need.
     fn networks(&self, context: &ReconcileContext, instance: &Instance) -> Networks {
         let networks = match self.cell.networks.strategy {

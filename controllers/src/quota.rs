@@ -14,7 +14,6 @@ mod reconcile_tests;
 mod release;
 mod replacement;
 pub(crate) mod triggers;
-mod waiting;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -39,13 +38,13 @@ use crate::runtime::triggers::lookups::CellLookups;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
+use crate::waiting::WaitingInstances;
 pub use ledger::ConnectLedger;
 pub(crate) use ledger::{Ledgers, QuotaWatches};
 use plan::{
     Ledger, Observed, Plan, QuotaStep, is_denied, is_managed, is_settled, plan, waiting_since,
 };
 pub(crate) use replacement::{Held, ReplacementQuota, asked_again};
-use waiting::WaitingInstances;
 
 /// The most steps of one reconciliation. An Instance needs fewer. The limit ends a loop that two writers of one field
 /// would cause.
@@ -66,7 +65,7 @@ pub(crate) struct QuotaController {
     /// The Instances that have ended although their claim may still exist, and the namespace of the claim. The
     /// Namespace in the cell may be gone when the claim is deleted.
     left: Mutex<HashMap<ClaimKey, Upstream>>,
-    waiting: WaitingInstances,
+    waiting: WaitingInstances<ClaimKey>,
 }
 
 impl Controller for QuotaController {
@@ -115,7 +114,7 @@ impl QuotaController {
             ledgers,
             tries: Mutex::default(),
             left: Mutex::default(),
-            waiting: WaitingInstances::new(metrics),
+            waiting: WaitingInstances::new(metrics, Metrics::quota_waiting),
         }
     }
 
@@ -238,7 +237,9 @@ impl QuotaController {
     fn note_waiting(&self, key: &ClaimKey, since: Option<Timestamp>, now: Timestamp) {
         self.waiting.note(key, since, now);
         if let (Some(ledgers), Some(project)) = (&self.ledgers, &key.project)
-            && !self.waiting.has_any_of(project)
+            && !self
+                .waiting
+                .has_any(|key| key.project.as_ref() == Some(project))
             && let Some(ledger) = ledgers.used(project)
         {
             ledger.forget_room();

@@ -46,6 +46,7 @@ pub struct Metrics {
     propagation_seconds: Family<WriteLabels, Histogram>,
     quota_enforced: Gauge,
     quota_waiting: Gauge,
+    networks_waiting: Gauge,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -132,6 +133,7 @@ impl Metrics {
             propagation_seconds: Family::new_with_constructor(propagation),
             quota_enforced: Gauge::default(),
             quota_waiting: Gauge::default(),
+            networks_waiting: Gauge::default(),
         };
         metrics.register_queues(registry);
         registry.register(
@@ -197,9 +199,9 @@ impl Metrics {
         metrics
     }
 
-    /// Registers the metrics of quota, which only a cell has. Their names are those of the Go manager, so `registry`
-    /// has another prefix.
-    pub fn register_quota(&self, registry: &mut Registry) {
+    /// Registers the metrics of quota and of networks, which only a cell has. The names of those of quota are those of
+    /// the Go manager, so `registry` has another prefix.
+    pub fn register_cell(&self, registry: &mut Registry) {
         registry.register(
             "quota_enforcement_enabled",
             "Only in cells: 1 if this cell makes Instances wait for quota, 0 if its config file names no credentials for it",
@@ -209,6 +211,11 @@ impl Metrics {
             "quota_claims_waiting_seconds",
             "Only in cells: how long the Instance that waits longest for quota has waited, in seconds; 0 if none waits",
             self.quota_waiting.clone(),
+        );
+        registry.register(
+            "networks_waiting_seconds",
+            "Only in cells: how long the Instance that waits longest for its networks has waited, in seconds; 0 if none waits",
+            self.networks_waiting.clone(),
         );
     }
 
@@ -221,6 +228,12 @@ impl Metrics {
     pub fn quota_waiting(&self, longest: Duration) {
         let seconds = i64::try_from(longest.as_secs()).unwrap_or(i64::MAX);
         self.quota_waiting.set(seconds);
+    }
+
+    /// Records how long the Instance that waits longest for its networks has waited.
+    pub fn networks_waiting(&self, longest: Duration) {
+        let seconds = i64::try_from(longest.as_secs()).unwrap_or(i64::MAX);
+        self.networks_waiting.set(seconds);
     }
 
     fn register_queues(&self, registry: &mut Registry) {

@@ -31,7 +31,7 @@ impl AppContext {
         let planes_metrics = multicluster::Metrics::register(&mut registry);
         let mut cell_registry = Registry::with_prefix("compute");
         if args.enable_cell_controllers {
-            planes_metrics.register_quota(&mut cell_registry);
+            planes_metrics.register_cell(&mut cell_registry);
         }
         Self {
             leadership: leadership::initial(&args),

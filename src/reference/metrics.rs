@@ -95,7 +95,7 @@ fn exposed() -> anyhow::Result<BTreeMap<String, Metric>> {
     let planes = multicluster::Metrics::register(&mut registry);
     planes.record_examples();
     let mut cell = Registry::with_prefix("compute");
-    planes.register_quota(&mut cell);
+    planes.register_cell(&mut cell);
     webhooks::Metrics::register(&mut registry).record_examples();
     RefusedClients::register(&mut registry).record_examples();
     certs::Metrics::register(registry.sub_registry_with_prefix("webhooks")).record_examples();

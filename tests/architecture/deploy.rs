@@ -284,7 +284,12 @@ fn the_network_policies_open_the_ports_of_every_pod() {
 /// Returns the names of metrics in a text of PromQL, without the suffixes of histograms.
 fn metrics_in(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    let prefixes = ["compute_federation_", "compute_quota_", "process_"];
+    let prefixes = [
+        "compute_federation_",
+        "compute_quota_",
+        "compute_networks_",
+        "process_",
+    ];
     let is_metric = |word: &&str| prefixes.iter().any(|prefix| word.starts_with(prefix));
     words
         .filter(is_metric)

@@ -124,6 +124,18 @@ pub(super) fn is_managed(instance: &Instance) -> bool {
     gate::NETWORK.is_closed(instance) || gate::NETWORK.stored(instance).is_some()
 }
 
+/// Returns since when an Instance waits for its networks. Returns `None` if it does not wait.
+pub(super) fn waiting_since(instance: &Instance) -> Option<Timestamp> {
+    if is_terminating(instance) || !gate::NETWORK.is_closed(instance) {
+        return None;
+    }
+    match gate::NETWORK.stored(instance) {
+        Some(ready) if ready.is_true() => None,
+        Some(waiting) => Some(waiting.last_transition_time.0),
+        None => instance.metadata.creation_timestamp.as_ref().map(|it| it.0),
+    }
+}
+
 /// Plans for an Instance.
 pub(super) fn plan(instance: &Instance, networks: Networks, now: Timestamp) -> Plan {
     let Networks {

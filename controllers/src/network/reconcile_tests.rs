@@ -74,10 +74,7 @@ impl System {
     ) -> Self {
         let in_cell = [in_cell, vec![copy("web"), new_instance()]].concat();
         let planes = CellPlanes::start_with(strategy, in_cell, Vec::new(), change).await;
-        let controller = NetworkController {
-            cell: Arc::clone(&planes.caches),
-            writer: Writer::new(NetworkController::NAME, &planes.metrics),
-        };
+        let controller = NetworkController::new(Arc::clone(&planes.caches), &planes.metrics);
         Self { planes, controller }
     }
 
@@ -405,4 +402,24 @@ async fn an_instance_in_another_location_holds() {
         assert_eq!(system.gates(), [NETWORK_GATE, QUOTA_GATE]);
         assert_eq!(system.writes().await, [""; 0], "{strategy:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_waits_is_in_the_metric() {
+    let system = System::with_claims("DFW").await;
+    let waits = || {
+        let waiting = &system.controller.waiting;
+        waiting.has_any(|key| *key == object_key(NAME))
+    };
+    system.writes().await;
+    assert!(waits());
+    system.prepare().await;
+    system.writes().await;
+    assert!(!waits());
+    let ended = System::with_claims("DFW").await;
+    ended.writes().await;
+    ended.planes.cell.remove::<Instance>(HUB_NAMESPACE, NAME);
+    settle().await;
+    ended.writes().await;
+    assert!(!ended.controller.waiting.has_any(|_| true));
 }

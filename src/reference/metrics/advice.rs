@@ -236,4 +236,5 @@ pub(super) const ADVICE: &[Advice] = &[
     advice("process_tasks", &[], ""),
     advice("compute_quota_enforcement_enabled", &[], ""),
     advice("compute_quota_claims_waiting_seconds", &[], ""),
+    advice("compute_networks_waiting_seconds", &[], ""),
 ];

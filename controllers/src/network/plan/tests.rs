@@ -356,3 +356,19 @@ fn the_holder_is_reported_last_and_while_the_instance_ends() {
     open.spec.controller = None;
     assert_eq!(planned(&open), reported);
 }
+
+#[test]
+fn an_instance_waits_from_its_creation_until_its_networks_are_ready() {
+    let age = |instance: &Instance| waiting_since(instance).map(|it| now().duration_since(it));
+    let of = |seconds| Some(SignedDuration::from_secs(seconds));
+    let waits = gated(&[NETWORK_GATE], 7);
+    assert_eq!(age(&waits), of(7));
+    let mut shown = condition(waiting(), now() - SignedDuration::from_secs(5)).unwrap();
+    assert_eq!(age(&with_condition(waits.clone(), &shown, 2)), of(5));
+    shown.status = ConditionStatus::Unknown;
+    assert_eq!(age(&with_condition(waits.clone(), &shown, 2)), of(5));
+    assert_eq!(age(&with_condition(waits.clone(), &ready(), 2)), None);
+    assert_eq!(age(&terminating(waits)), None);
+    assert_eq!(age(&gated(&[QUOTA_GATE], 7)), None);
+    assert_eq!(age(&with_condition(gated(&[], 7), &shown, 1)), None);
+}
