@@ -137,7 +137,7 @@ async fn a_larger_template_waits(space: &Space<'_>, quota: &QuotaSystem) -> anyh
     let mut deployment = fixture::deployment("sized", "DFW");
     deployment["spec"]["scaleSettings"]["minReplicas"] = json!(2);
     fixture::create(&deployments, deployment.clone()).await?;
-    let instances = space.in_project::<Instance>();
+    let instances = space.in_cell::<Instance>(DFW);
     let until_ready = |what: &'static str, former: BTreeSet<String>, vcpus: i64| {
         let instances = &instances;
         wait::eventually(what, ROLLED_OUT, move || {
