@@ -1,6 +1,6 @@
 //! End-to-end tests on a real federation.
 //!
-//! The tests share four fixtures:
+//! The tests share five fixtures:
 //!
 //! - Most tests share one federation. Each test has its own namespaces. A test that counts writes or ends processes
 //!   locks this federation for exclusive use.
@@ -8,6 +8,8 @@
 //!   Karmada busy, so this test locks the second federation for exclusive use.
 //! - Tests of Milo share a Milo that has projects and no federation.
 //! - Tests of admission share another Milo. compute-federation serves the admission webhooks of this Milo.
+//! - Tests of gates share a third federation, whose cells have a network operator and enforce quota. They run one after
+//!   the other.
 //!
 //! Other tests start their own processes and use no fixture.
 //!
@@ -48,6 +50,8 @@ mod fixture;
 mod fleet;
 #[path = "federation/freshness.rs"]
 mod freshness;
+#[path = "federation/gates.rs"]
+mod gates;
 #[path = "federation/interpretation.rs"]
 mod interpretation;
 #[path = "federation/invariants.rs"]
@@ -120,10 +124,12 @@ use admission::Platform;
 use anyhow::Context;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use gates::GatedFederation;
+use harness::network_operator::Generation;
 use harness::{Federation, Milo};
 use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::{Handle, Runtime};
-use tokio::sync::{OnceCell, RwLock};
+use tokio::sync::{Mutex, OnceCell, RwLock};
 
 /// Number of concurrent tests. More than the number of CPUs, because tests spend most of their time waiting.
 const THREADS: usize = 6;
@@ -142,6 +148,8 @@ enum Test {
     Milo(for<'m> fn(&'m Milo) -> BoxFuture<'m, anyhow::Result<()>>),
     /// Runs on the Milo whose admission webhooks compute-federation serves, concurrently with other tests.
     Admission(for<'p> fn(&'p Platform) -> BoxFuture<'p, anyhow::Result<()>>),
+    /// Runs alone on the federation whose cells have a network operator and enforce quota.
+    Gated(for<'g> fn(&'g GatedFederation) -> BoxFuture<'g, anyhow::Result<()>>),
     /// Uses no shared fixture. The test starts its own processes.
     Apart(fn() -> BoxFuture<'static, anyhow::Result<()>>),
 }
@@ -153,8 +161,10 @@ struct SharedFederations {
     interpreted: OnDemand<Federation>,
     milo: OnDemand<Milo>,
     admission: OnDemand<Platform>,
+    gated: OnDemand<GatedFederation>,
     alone: RwLock<()>,
     interpreted_alone: RwLock<()>,
+    gated_alone: Mutex<()>,
 }
 
 /// A shared fixture. It starts on first use.
@@ -181,6 +191,7 @@ impl SharedFederations {
             Test::Apart(run) => return run().await,
             Test::Milo(run) => return self.run_on_milo(*run).await,
             Test::Admission(run) => return self.run_on_platform(*run).await,
+            Test::Gated(run) => return self.run_gated(*run).await,
             Test::Shared(run) => (run, Some(self.alone.read().await), None),
             Test::Alone(run) => (run, None, Some(self.alone.write().await)),
             Test::Interpreted(run) => (run, Some(self.interpreted_alone.read().await), None),
@@ -227,11 +238,29 @@ impl SharedFederations {
         }
     }
 
+    async fn run_gated(
+        &self,
+        run: for<'g> fn(&'g GatedFederation) -> BoxFuture<'g, anyhow::Result<()>>,
+    ) -> anyhow::Result<()> {
+        let _alone = self.gated_alone.lock().await;
+        let start = GatedFederation::start("gates", Generation::InterfaceClaims).boxed();
+        let gated = self.gated.get(start).await?;
+        gated.reset().await?;
+        let federation = &gated.federation;
+        tokio::select! {
+            result = run(gated) => result.with_context(|| format!("in {}", federation.directory().display())),
+            death = federation.death() => Err(death),
+        }
+    }
+
     async fn stop(self) {
         for federation in [self.whole, self.interpreted] {
             if let Some(Ok(federation)) = federation.0.into_inner() {
                 federation.stop().await;
             }
+        }
+        if let Some(Ok(gated)) = self.gated.0.into_inner() {
+            gated.stop().await;
         }
         if let Some(Ok(milo)) = self.milo.0.into_inner() {
             milo.stop().await;
@@ -384,6 +413,13 @@ fn all() -> Vec<(&'static str, Test)> {
         Apart networks::interface_claims_open_the_gate;
         Apart networks::bindings_open_the_gate;
         Apart networks::networks_and_quota_open_their_gates;
+        Gated gates::two_cells_with_equal_names;
+        Gated gates::a_claim_is_deleted_by_hand;
+        Gated gates::a_grant_is_revoked;
+        Gated gates::a_project_is_suspended;
+        Gated gates::a_short_pause_of_the_ledger;
+        Gated gates::the_namespace_of_a_cell_is_deleted;
+        Gated gates::a_kill_after_some_writes;
         Apart restore::the_hub_follows_the_project_again;
         Apart lifetime::nothing_outlives_a_killed_process;
         Apart lifetime::nothing_outlives_an_interrupted_process;
@@ -404,6 +440,10 @@ fn soak() -> Vec<(&'static str, Test)> {
         Alone faults::long_cuts;
         Alone faults::long_pauses;
         Apart faults::restarts;
+        Gated gates::two_hundred_at_once;
+        Gated gates::a_long_pause_of_the_ledger;
+        Gated gates::a_kill_after_each_write;
+        Apart gates::a_kill_after_each_write_with_bindings;
         InterpretedAlone interpretation::a_burst_of_a_thousand;
     ]
 }

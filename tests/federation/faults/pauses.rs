@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use api::instance::READY;
 use api::{Instance, condition};
-use harness::{Federation, Plane, provider, wait};
+use harness::{Federation, PausedPlane, provider, wait};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
@@ -74,25 +74,4 @@ async fn pauses(fixture: &FaultFixture<'_>) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-/// A suspended API server. The API server resumes when this value is dropped.
-struct PausedPlane<'p>(&'p Plane);
-
-impl<'p> PausedPlane<'p> {
-    fn new(plane: &'p Plane) -> anyhow::Result<Self> {
-        plane.pause_apiserver()?;
-        Ok(Self(plane))
-    }
-}
-
-impl Drop for PausedPlane<'_> {
-    fn drop(&mut self) {
-        if let Err(error) = self.0.resume_apiserver() {
-            eprintln!(
-                "the API server of {} stays paused: {error:#}",
-                self.0.name()
-            );
-        }
-    }
 }

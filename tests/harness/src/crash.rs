@@ -1,4 +1,4 @@
-//! Crashes and restarts API servers of a shared federation.
+//! Crashes, restarts and suspends API servers of a shared federation.
 
 use anyhow::Context;
 use rustix::process::Signal;
@@ -48,5 +48,31 @@ impl<'p> Crashing<'p> {
     pub async fn come_back(&mut self) -> anyhow::Result<()> {
         self.successor = Some(self.plane.start_apiserver().await?);
         Ok(())
+    }
+}
+
+/// A suspended API server. The API server resumes when this value is dropped.
+pub struct PausedPlane<'p>(&'p Plane);
+
+impl<'p> PausedPlane<'p> {
+    /// Suspends the API server of a plane with SIGSTOP.
+    ///
+    /// # Errors
+    ///
+    /// When the API server does not run.
+    pub fn new(plane: &'p Plane) -> anyhow::Result<Self> {
+        plane.pause_apiserver()?;
+        Ok(Self(plane))
+    }
+}
+
+impl Drop for PausedPlane<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.resume_apiserver() {
+            eprintln!(
+                "the API server of {} stays paused: {error:#}",
+                self.0.name()
+            );
+        }
     }
 }

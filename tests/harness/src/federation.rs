@@ -37,7 +37,7 @@ use parts::{
     ETCD, manager_ports, our_crds, register_interpreter, start_cell, start_etcd, start_hub,
     start_hub_etcd, start_in_cell, start_project,
 };
-pub use proxies::Proxies;
+pub use proxies::{CellProxies, Proxies};
 
 /// Inputs that the start functions of all parts share.
 pub(crate) struct StartInputs<'a> {

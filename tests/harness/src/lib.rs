@@ -60,7 +60,7 @@ pub mod wait;
 pub mod webhook_certificate;
 pub mod workloads;
 
-pub use crash::Crashing;
+pub use crash::{Crashing, PausedPlane};
 pub use federation::{CellConfig, Config, Federation};
 pub use hub::{Hub, HubConfig};
 pub use installation::{Installation, InstallationConfig};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -69,6 +69,7 @@ pub struct Manager {
     name: String,
     binary: PathBuf,
     args: Vec<std::ffi::OsString>,
+    config_file: PathBuf,
     logs: PathBuf,
     ports: ManagerPorts,
     process: Option<ChildProcess>,
@@ -169,7 +170,7 @@ impl Manager {
         let config_file = setup.directory.join(format!("{name}.yaml"));
         fs::write(&config_file, config.to_string())?;
         args.extend([
-            flag("server-config", config_file),
+            flag("server-config", &config_file),
             format!("--health-probe-bind-address=127.0.0.1:{}", ports.health).into(),
             "--log-level=info".into(),
             // No load balancer routes to this manager, so the shutdown needs no delay.
@@ -179,6 +180,7 @@ impl Manager {
             name,
             binary: setup.binary.to_owned(),
             args,
+            config_file,
             logs: setup.logs.to_owned(),
             ports,
             process: None,
@@ -283,6 +285,16 @@ impl Manager {
         let is_before = |arg: &std::ffi::OsString| arg.to_string_lossy().starts_with(&before);
         self.args.retain(|arg| !is_before(arg));
         self.args.push(flag(name, path));
+    }
+
+    /// Sets `discovery.quotaKubeconfigPath` for the next start of the manager.
+    pub(crate) fn set_quota_kubeconfig(&self, path: &Path) -> anyhow::Result<()> {
+        let mut config: Value = serde_json::from_str(&fs::read_to_string(&self.config_file)?)?;
+        let discovery = config.get_mut("discovery").and_then(Value::as_object_mut);
+        let discovery = discovery.context("the config file has no discovery")?;
+        discovery.insert("quotaKubeconfigPath".to_owned(), json!(path));
+        fs::write(&self.config_file, config.to_string())?;
+        Ok(())
     }
 
     /// Returns the port of the metrics.

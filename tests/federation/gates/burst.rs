@@ -1,0 +1,162 @@
+//! Many Instances wait for quota and get it at once.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::ensure;
+use api::condition;
+use api::instance::NETWORK_READY;
+use api::{Instance, Workload};
+use harness::audit::{AuditPosition, Write};
+use harness::wait;
+use kube::api::{DeleteParams, ListParams};
+use tokio::time::Instant;
+
+use super::claims::gates;
+use super::fixture::GatedFederation;
+use crate::fixture::{DFW, Space, is_ready};
+use crate::settled::quiet;
+
+/// A deployment makes one Instance at a time, so each Instance has a deployment of its own.
+const WORKLOADS: usize = 10;
+const PLACEMENTS: usize = 20;
+const ALL: usize = WORKLOADS * PLACEMENTS;
+/// Time limit for Karmada and the networks.
+const MADE: Duration = Duration::from_mins(5);
+/// From the last grant to the last gate.
+const OPENED: Duration = Duration::from_secs(5);
+
+/// Makes 200 Instances whose claims are all decided at the end.
+pub(crate) async fn two_hundred_at_once(gated: &GatedFederation) -> anyhow::Result<()> {
+    let space = gated.space("burst").await?;
+    let made = AuditPosition::now(gated.federation.planes())?;
+    gated.quota.pause().await;
+    let names: Vec<_> = (0..PLACEMENTS).map(|it| format!("p{it}")).collect();
+    let placements: Vec<(&str, &[&str], i32)> = names
+        .iter()
+        .map(|name| (name.as_str(), &["DFW"][..], 1))
+        .collect();
+    let begin = Instant::now();
+    for workload in 0..WORKLOADS {
+        space
+            .create_workload(&format!("w{workload}"), &placements)
+            .await?;
+    }
+    until_all(&space, "all wait only for quota", |it| {
+        let status = it.status.clone().unwrap_or_default();
+        gates(it) == ["Quota"] && condition::is_true(&status.conditions, NETWORK_READY)
+    })
+    .await?;
+    wait::eventually("each has a claim", MADE, || async {
+        let claims = gated.claims(&space).await?.len();
+        ensure!(claims == ALL, "{claims} claims");
+        Ok(())
+    })
+    .await?;
+    quiet(&gated.federation).await?;
+    eprintln!(
+        "{ALL} Instances wait after {:.1} s",
+        begin.elapsed().as_secs_f64()
+    );
+
+    let opened = AuditPosition::now(gated.federation.planes())?;
+    let decided = Instant::now();
+    gated.quota.resume().await;
+    until_all(&space, "all gates are open", |it| gates(it).is_empty()).await?;
+    let all_open = decided.elapsed();
+    let between = gated.between_grants_and_gates()?;
+    until_all(&space, "all run", is_ready).await?;
+    eprintln!(
+        "all gates open {:.1} s after the first decision, {:.2} s after the last grant; all run after {:.1} s",
+        all_open.as_secs_f64(),
+        between.as_secs_f64(),
+        decided.elapsed().as_secs_f64()
+    );
+    ensure!(
+        between <= OPENED,
+        "{between:?} from the last grant to the last gate"
+    );
+    quiet(&gated.federation).await?;
+    show(&made.writes()?, &opened.writes()?);
+    check(&made.writes()?, &opened.writes()?)?;
+
+    let workloads = space.in_project::<Workload>();
+    workloads
+        .delete_collection(&DeleteParams::default(), &ListParams::default())
+        .await?;
+    wait::eventually("no Workload", MADE, || async {
+        let left = workloads.list(&ListParams::default()).await?.items.len();
+        ensure!(left == 0, "{left} Workloads");
+        Ok(())
+    })
+    .await?;
+    gated.until_nothing_is_left(&space).await
+}
+
+/// Waits until all Instances of the cell are so.
+async fn until_all(
+    space: &Space<'_>,
+    what: &str,
+    is_so: impl Fn(&Instance) -> bool,
+) -> anyhow::Result<()> {
+    let instances = space.in_cell::<Instance>(DFW);
+    wait::eventually(what, MADE, || async {
+        let all = instances.list(&ListParams::default()).await?.items;
+        let those = all.iter().filter(|it| is_so(it)).count();
+        ensure!(those == ALL, "{those} of {}", all.len());
+        Ok(())
+    })
+    .await
+}
+
+/// The writes of compute-federation by plane, verb and resource.
+type Counts = BTreeMap<String, usize>;
+
+fn counts(writes: &[Write]) -> Counts {
+    let mut counts = Counts::new();
+    let ours = writes.iter().filter(|it| it.is_ours() && !it.is_lease());
+    for Write {
+        plane,
+        verb,
+        resource,
+        code,
+        ..
+    } in ours
+    {
+        let refused = if *code < 300 { "" } else { ", refused" };
+        *counts
+            .entry(format!("{plane}: {verb} {resource}{refused}"))
+            .or_default() += 1;
+    }
+    counts
+}
+
+/// Prints the writes per Instance. `opened` are those after the quota system began to decide.
+fn show(all: &[Write], opened: &[Write]) {
+    let opened = counts(opened);
+    for (what, count) in counts(all) {
+        let later = opened.get(&what).copied().unwrap_or_default();
+        let each = |count: usize| count as f64 / ALL as f64;
+        eprintln!(
+            "{what}: {:.2} per Instance, {:.2} of them after the decisions",
+            each(count),
+            each(later)
+        );
+    }
+}
+
+/// Per Instance, the cell makes the claim, and opens each gate once. After the decision, it writes the condition and the
+/// gate, and the status that follows from what the provider says.
+fn check(all: &[Write], opened: &[Write]) -> anyhow::Result<()> {
+    let (all, opened) = (counts(all), counts(opened));
+    let of = |counts: &Counts, what: &str| counts.get(what).copied().unwrap_or_default();
+    let claims = of(&all, "project: create resourceclaims");
+    ensure!(claims == ALL, "{claims} claims were made");
+    let made = of(&opened, "project: create resourceclaims");
+    ensure!(made == 0, "{made} claims were made anew");
+    let gates = of(&opened, "dfw1: patch instances");
+    ensure!(gates == ALL, "{gates} gates were opened");
+    let status = of(&opened, "dfw1: patch instances/status");
+    ensure!(status <= 2 * ALL, "{status} writes of a status");
+    Ok(())
+}
