@@ -18,7 +18,7 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use super::witness::Witness;
-use crate::fixture::{self, DFW, NETWORK, ORD, Space, is_ready};
+use crate::fixture::{self, DFW, NETWORK, ORD, Space, WITHIN, is_ready};
 
 /// The second cell of ORD.
 pub(super) const TWIN: &str = "ord2";
@@ -118,12 +118,20 @@ impl GatedFederation {
         self.quota.set_limit(PROJECT, INSTANCES, instances).await
     }
 
-    /// Allows as many Instances of any size as a test can need.
+    /// Allows as many Instances of any size as a test can need. Waits until the buckets have these limits.
     pub(super) async fn allow_all(&self) -> anyhow::Result<()> {
         for resource in [INSTANCES, VCPUS, MEMORY] {
             self.quota.set_limit(PROJECT, resource, PLENTY).await?;
         }
-        Ok(())
+        wait::eventually("the buckets have their limits", WITHIN, || async {
+            for resource in [INSTANCES, VCPUS, MEMORY] {
+                let bucket = self.quota.bucket(PROJECT, resource).await?;
+                let limit = bucket.map(|bucket| bucket.limit);
+                ensure!(limit == Some(PLENTY), "{resource}: {limit:?}");
+            }
+            Ok(())
+        })
+        .await
     }
 
     /// Returns the claims of a namespace.

@@ -1,6 +1,6 @@
 //! Puts proxies between compute-federation and its API servers.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Federation;
@@ -75,13 +75,14 @@ impl Federation {
     /// When there is no such cell, or compute-federation does not become ready.
     pub async fn put_cell_proxies(&self, name: &str) -> anyhow::Result<CellProxies> {
         let writes = Arc::<WriteCounter>::default();
-        let users = [
-            (self.cell(name)?, PlaneUser::manager(), name.to_owned()),
-            (&self.hub, PlaneUser::cell(name), format!("{name}-hub")),
-            (&self.project, PlaneUser::quota(), format!("{name}-quota")),
+        let [of_cell, of_hub, of_quota] = cell_users(name);
+        let upstreams = [
+            (self.cell(name)?, of_cell, name.to_owned()),
+            (&self.hub, of_hub, format!("{name}-hub")),
+            (&self.project, of_quota, format!("{name}-quota")),
         ];
         let proxies =
-            users.map(|(plane, user, label)| {
+            upstreams.map(|(plane, user, label)| {
                 let (upstream, writes) = (plane.kubeconfig_of(&user), Arc::clone(&writes));
                 async move {
                     Proxy::start(&self.pki, &label, &upstream?, &self.directory, &writes).await
@@ -89,18 +90,57 @@ impl Federation {
             });
         let [cell, hub, quota] = proxies;
         let (cell, hub, quota) = tokio::try_join!(cell, hub, quota)?;
-        let mut manager = self.cell_manager(name)?.lock().await;
-        manager.kill().await;
-        manager.set_path("kubeconfig", cell.kubeconfig());
-        manager.set_path("federation-kubeconfig", hub.kubeconfig());
-        manager.set_quota_kubeconfig(quota.kubeconfig())?;
-        manager.restart().await?;
-        Ok(CellProxies {
+        let proxies = CellProxies {
             cell,
             hub,
             quota,
             writes,
-        })
+        };
+        self.use_cell_proxies(name, &proxies).await?;
+        Ok(proxies)
+    }
+
+    /// Restarts compute-federation in a cell behind these proxies of the cell.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such cell, or compute-federation does not become ready.
+    pub async fn use_cell_proxies(&self, name: &str, proxies: &CellProxies) -> anyhow::Result<()> {
+        let CellProxies {
+            cell, hub, quota, ..
+        } = proxies;
+        let reached = [cell, hub, quota].map(Proxy::kubeconfig);
+        self.reach_from_cell(name, reached).await
+    }
+
+    /// Restarts compute-federation in a cell that enforces quota. Its requests then go through no proxy.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such cell, or compute-federation does not become ready.
+    pub async fn take_cell_proxies(&self, name: &str) -> anyhow::Result<()> {
+        let [of_cell, of_hub, of_quota] = cell_users(name);
+        let reached = [
+            self.cell(name)?.kubeconfig_of(&of_cell)?,
+            self.hub.kubeconfig_of(&of_hub)?,
+            self.project.kubeconfig_of(&of_quota)?,
+        ];
+        let reached = reached.each_ref().map(PathBuf::as_path);
+        self.reach_from_cell(name, reached).await
+    }
+
+    /// Restarts compute-federation in a cell with these kubeconfigs of the cell, of the hub and for quota.
+    async fn reach_from_cell(
+        &self,
+        name: &str,
+        [cell, hub, quota]: [&Path; 3],
+    ) -> anyhow::Result<()> {
+        let mut manager = self.cell_manager(name)?.lock().await;
+        manager.kill().await;
+        manager.set_path("kubeconfig", cell);
+        manager.set_path("federation-kubeconfig", hub);
+        manager.set_quota_kubeconfig(quota)?;
+        manager.restart().await
     }
 
     pub(super) async fn reach(&self, project: &Path, hub: &Path) -> anyhow::Result<()> {
@@ -110,4 +150,13 @@ impl Federation {
         management.set_path("federation-kubeconfig", hub);
         management.restart().await
     }
+}
+
+/// Returns the users of compute-federation of a cell: in the cell, on the hub and in the project.
+fn cell_users(name: &str) -> [PlaneUser; 3] {
+    [
+        PlaneUser::manager(),
+        PlaneUser::cell(name),
+        PlaneUser::quota(),
+    ]
 }
