@@ -145,6 +145,7 @@ impl QuotaController {
                 ledger: &access.ledger,
                 requests: &requests,
                 has_room: is_denied(&instance) && access.has_room(&requests),
+                is_watched: self.has_watched_claim(key),
                 last_try: self.last_try(key),
                 now: context.now(),
             });

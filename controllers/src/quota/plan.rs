@@ -22,7 +22,7 @@ use super::amounts;
 use crate::gate::{self, GateStep};
 use crate::objects::{has_finalizer, is_terminating};
 use decision::{ClaimDecision, decision};
-use intervals::{POLL, REFUSED, RETRY, interval};
+use intervals::{POLL, REFUSED, RETRY, WATCHED, interval};
 
 /// How long a claim is undecided before the Instance shows it. A quick grant then costs no write. Creation times have
 /// whole seconds, so this is at least one second.
@@ -79,6 +79,8 @@ pub(super) struct Observed<'a> {
     pub(super) requests: &'a [ResourceRequest],
     /// Whether the project is seen to have the requested amounts left.
     pub(super) has_room: bool,
+    /// Whether the watch reports the decision about the claim.
+    pub(super) is_watched: bool,
     /// When a claim was last made for the Instance, if this is known.
     pub(super) last_try: Option<Timestamp>,
     pub(super) now: Timestamp,
@@ -252,7 +254,13 @@ fn pending(observed: &Observed<'_>, claim: &ResourceClaim) -> Plan {
             write(observed, ConditionStatus::Unknown, reason, &message)
         }
     };
-    Plan::or_after(step, interval(POLL, age))
+    let wait = match observed.is_watched {
+        // Time alone makes the first condition due.
+        true if age < SHOWN => SOON,
+        true => interval(WATCHED, age),
+        false => interval(POLL, age),
+    };
+    Plan::or_after(step, wait)
 }
 
 const NO_BUDGET_ADVICE: &str = "; the project may have no quota of them";

@@ -255,6 +255,19 @@ fn bucket(resource: &str, available: i64) -> Value {
     })
 }
 
+/// Many Instances that wait do not keep the project busy.
+#[tokio::test(start_paused = true)]
+async fn an_undecided_claim_is_read_rarely_while_it_is_watched() {
+    let later: Clock = || now() + SignedDuration::from_secs(3);
+    for (watches_quota, seconds) in [(false, 1), (true, 15)] {
+        let system = System::start_watched(new_instance(), true, watches_quota).await;
+        system.reconcile().await;
+        settle().await;
+        let wait = Outcome::Again(Duration::from_secs(seconds));
+        assert_eq!(system.reconcile_at(later).await, wait);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_denied_instance_is_tried_again_as_soon_as_the_project_has_room() {
     let system = System::start_watched(new_instance(), true, true).await;

@@ -8,7 +8,12 @@ use jiff::SignedDuration;
 pub(in crate::quota) type Intervals = [(SignedDuration, Duration)];
 /// The interval after the last of [`Intervals`].
 const LAST: Duration = Duration::from_mins(5);
-/// How often an undecided claim is read, by its age. Usually the watch reports the decision earlier.
+/// How often an undecided claim is read if the watch reports its decision, by its age. A watch can break without a sign.
+pub(super) const WATCHED: &Intervals = &[
+    (SignedDuration::from_mins(5), Duration::from_secs(15)),
+    (SignedDuration::from_mins(10), Duration::from_mins(1)),
+];
+/// How often an undecided claim is read if there is no watch, by its age.
 pub(super) const POLL: &Intervals = &[
     (SignedDuration::from_mins(1), Duration::from_secs(1)),
     (SignedDuration::from_mins(5), Duration::from_secs(15)),

@@ -13,6 +13,7 @@ struct Case {
     instance: Instance,
     ledger: Ledger,
     has_room: bool,
+    is_watched: bool,
     last_try: Option<Timestamp>,
 }
 
@@ -97,6 +98,7 @@ impl Case {
             instance,
             ledger,
             has_room: false,
+            is_watched: false,
             last_try: None,
         }
     }
@@ -136,14 +138,19 @@ impl Case {
 
     /// Returns the plan as a short text.
     fn plan(&self) -> String {
-        short(&plan(&Observed {
+        short(&self.decide())
+    }
+
+    fn decide(&self) -> Plan {
+        plan(&Observed {
             instance: &self.instance,
             ledger: &self.ledger,
             requests: &request(1),
             has_room: self.has_room,
+            is_watched: self.is_watched,
             last_try: self.last_try,
             now: now(),
-        }))
+        })
     }
 }
 
@@ -236,6 +243,13 @@ fn an_undecided_claim_is_shown_after_a_while_and_read_ever_more_rarely() {
         Case::new(pending_claim(30)).stored(waiting, 2, 1).plan(),
         "1 s"
     );
+    // The watch reports the decision about this claim.
+    for (age, expected) in [(1, 1), (2, 15), (299, 15), (300, 60), (600, 300)] {
+        let mut watched = Case::new(pending_claim(age)).stored(waiting, 2, 1);
+        watched.is_watched = true;
+        let wait = watched.decide().look_again;
+        assert_eq!(wait, Some(Duration::from_secs(expected)), "{age}");
+    }
     // A claim without a status is not decided either.
     assert_eq!(Case::new(claim(0, &json!(null))).plan(), "1 s");
     // The claim of a denied Instance was made anew.
