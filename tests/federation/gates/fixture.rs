@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use api::networking::NetworkInterfaceClaim;
 use api::quota::ResourceClaim;
 use api::{Instance, annotations, labels};
@@ -15,7 +15,6 @@ use harness::{CellConfig, Config, Federation, NetworkOperator, QuotaSystem, netw
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
-use serde_json::json;
 
 use super::witness::Witness;
 use crate::fixture::{self, DFW, NETWORK, ORD, Space, WITHIN, is_ready};
@@ -30,15 +29,6 @@ const PROVISION: Duration = Duration::from_millis(300);
 pub(super) const CONVERGED: Duration = Duration::from_mins(2);
 /// More than any test needs.
 const PLENTY: i64 = 1_000_000;
-/// The kinds that a cell makes for the networks of its Instances.
-const NETWORK_KINDS: [(Generation, &[&str]); 2] = [
-    (
-        Generation::InterfaceClaims,
-        &["NetworkInterfaceClaim", "NetworkInterface"],
-    ),
-    (Generation::Bindings, &["NetworkBinding", "SubnetClaim"]),
-];
-
 /// A federation whose cells enforce quota and have a network operator.
 pub(crate) struct GatedFederation {
     pub(crate) federation: Federation,
@@ -100,17 +90,21 @@ impl GatedFederation {
         self.allow_all().await
     }
 
-    /// Creates a namespace in the project. With bindings, the cell of DFW has the namespace and its Network too.
+    /// Creates a namespace in the project.
     pub(super) async fn space(&self, prefix: &str) -> anyhow::Result<Space<'_>> {
-        let space = Space::create(&self.federation, prefix).await?;
-        if self.generation == Generation::Bindings {
-            let cell = self.federation.cell(DFW)?.client();
-            let namespaces: Api<Namespace> = Api::all(cell.clone());
-            let namespace = json!({"metadata": {"name": space.hub_name}});
-            fixture::create(&namespaces, namespace).await?;
-            networking::create_network(&cell, &space.hub_name, NETWORK).await?;
+        Space::create(&self.federation, prefix).await
+    }
+
+    /// Creates the Network of a namespace in DFW, as soon as Karmada has made the namespace. Only bindings need it.
+    pub(super) async fn create_network(&self, space: &Space<'_>) -> anyhow::Result<()> {
+        if self.generation == Generation::InterfaceClaims {
+            return Ok(());
         }
-        Ok(space)
+        let cell = self.federation.cell(DFW)?.client();
+        let namespaces: Api<Namespace> = Api::all(cell.clone());
+        let is_there = |_: &Namespace| true;
+        wait::until(&namespaces, &space.hub_name, "there", WITHIN, is_there).await?;
+        networking::create_network(&cell, &space.hub_name, NETWORK).await
     }
 
     /// Sets the number of Instances that the project may have.
@@ -185,7 +179,7 @@ impl GatedFederation {
         }
         let claims = space.in_cell::<NetworkInterfaceClaim>(cell);
         let claims = claims.list(&ListParams::default()).await?.items;
-        let owners = claims.iter().flat_map(|claim| claim.owner_references());
+        let owners = claims.iter().flat_map(ResourceExt::owner_references);
         let mut owners: Vec<_> = owners.map(|owner| owner.uid.clone()).collect();
         let mut uids: Vec<_> = instances.iter().filter_map(ResourceExt::uid).collect();
         owners.sort();
@@ -204,14 +198,16 @@ impl GatedFederation {
     /// versions so far.
     pub(super) async fn until_nothing_is_left(&self, space: &Space<'_>) -> anyhow::Result<()> {
         space.until_empty().await?;
-        let networks = NETWORK_KINDS.iter().find(|(of, _)| *of == self.generation);
-        let (_, kinds) = networks.context("unknown kinds")?;
+        let kinds = match self.generation {
+            Generation::InterfaceClaims => ["NetworkInterfaceClaim", "NetworkInterface"],
+            Generation::Bindings => ["NetworkBinding", "SubnetClaim"],
+        };
         wait::eventually("nothing is left", CONVERGED, || async {
             let claims = self.claims(space).await?;
             let claims: Vec<_> = claims.iter().map(claimant).collect();
             ensure!(claims.is_empty(), "claims: {claims:?}");
             for (cell, operator) in &self.operators {
-                let left = operator.objects(kinds).await?;
+                let left = operator.objects(&kinds).await?;
                 ensure!(left.is_empty(), "{cell}: {left:?}");
             }
             for resource in [INSTANCES, VCPUS, MEMORY] {

@@ -1,7 +1,5 @@
 //! Kills compute-federation in a cell after a write. The API server has executed this write, but has not answered it.
 
-use std::future::Future;
-
 use anyhow::ensure;
 use api::Workload;
 use harness::network_operator::Generation;
@@ -37,12 +35,18 @@ pub(crate) async fn a_kill_after_each_write_with_bindings() -> anyhow::Result<()
 async fn kills(gated: &GatedFederation, some: Option<usize>) -> anyhow::Result<()> {
     let (created, deleted) = undisturbed(gated).await?;
     eprintln!("the cell makes {created} writes for an Instance, and {deleted} at its end");
-    let kills = some.unwrap_or(created.max(deleted));
+    let kills = some.unwrap_or_else(|| created.max(deleted));
     for kill in 0..kills {
         let nth = |writes: usize| 1 + kill * writes / kills;
         let begin = Instant::now();
         let space = gated.space("killed").await?;
-        let up = killed_after(gated, nth(created), create(&space), runs(gated, &space)).await?;
+        let up = killed_after(
+            gated,
+            nth(created),
+            create(gated, &space),
+            runs(gated, &space),
+        )
+        .await?;
         runs(gated, &space).await?;
         let down = killed_after(gated, nth(deleted), delete(&space), gone(gated, &space)).await?;
         gone(gated, &space).await?;
@@ -61,7 +65,7 @@ async fn kills(gated: &GatedFederation, some: Option<usize>) -> anyhow::Result<(
 async fn undisturbed(gated: &GatedFederation) -> anyhow::Result<(usize, usize)> {
     let (space, writes) = (gated.space("undisturbed").await?, &gated.proxies.writes);
     let before = writes.made();
-    create(&space).await?;
+    create(gated, &space).await?;
     runs(gated, &space).await?;
     let between = writes.made();
     delete(&space).await?;
@@ -79,7 +83,7 @@ async fn abandoned(gated: &GatedFederation, write: usize) -> anyhow::Result<()> 
     let space = gated.space("abandoned").await?;
     let writes = &gated.proxies.writes;
     writes.stop_after(write);
-    create(&space).await?;
+    create(gated, &space).await?;
     let is_stopped = tokio::select! {
         biased;
         () = writes.stopped() => true,
@@ -124,9 +128,10 @@ async fn killed_after(
     Ok(is_stopped)
 }
 
-async fn create(space: &Space<'_>) -> anyhow::Result<()> {
+async fn create(gated: &GatedFederation, space: &Space<'_>) -> anyhow::Result<()> {
     let placements: &[(&str, &[&str], i32)] = &[("us", &["DFW"], 1)];
-    space.create_workload(NAME, placements).await.map(drop)
+    space.create_workload(NAME, placements).await?;
+    gated.create_network(space).await
 }
 
 async fn runs(gated: &GatedFederation, space: &Space<'_>) -> anyhow::Result<()> {

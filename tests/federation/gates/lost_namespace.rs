@@ -6,7 +6,7 @@ use anyhow::ensure;
 use api::{Instance, WorkloadDeployment};
 use harness::wait;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, ListParams};
 use kube::{Api, ResourceExt};
 use tokio::time::Instant;
 
@@ -59,7 +59,7 @@ pub(crate) async fn the_namespace_of_a_cell_is_deleted(
 /// Checks that a cell has no Instance.
 async fn nothing_in(space: &Space<'_>, cell: &str) -> anyhow::Result<()> {
     let instances = space.in_cell::<Instance>(cell);
-    let left = instances.list(&kube::api::ListParams::default()).await?;
+    let left = instances.list(&ListParams::default()).await?;
     ensure!(left.items.is_empty(), "{cell} has Instances");
     Ok(())
 }

@@ -23,6 +23,8 @@ pub struct Write {
     pub plane: String,
     /// User agent of the client.
     pub user_agent: String,
+    /// Field manager that the client has named. Empty if it has named none.
+    pub field_manager: String,
     /// `create`, `update`, `patch`, `delete` or `deletecollection`.
     pub verb: String,
     /// Resource, with its subresource.
@@ -42,6 +44,7 @@ impl fmt::Display for Write {
             resource,
             object,
             code,
+            ..
         } = self;
         write!(
             f,
@@ -122,6 +125,8 @@ fn read(log: &Path) -> anyhow::Result<String> {
 struct AuditEvent {
     #[serde(default)]
     user_agent: String,
+    #[serde(default, rename = "requestURI")]
+    request_uri: String,
     verb: String,
     #[serde(default)]
     object_ref: ObjectRef,
@@ -167,8 +172,12 @@ impl AuditEvent {
         let ObjectRef {
             namespace, name, ..
         } = self.object_ref;
+        let (_, query) = self.request_uri.split_once('?').unwrap_or_default();
+        let mut parameters = query.split('&').filter_map(|it| it.split_once('='));
+        let field_manager = parameters.find(|(name, _)| *name == "fieldManager");
         Write {
             plane: plane.to_owned(),
+            field_manager: field_manager.unwrap_or_default().1.to_owned(),
             user_agent: self.user_agent,
             verb: self.verb,
             resource,
