@@ -70,6 +70,12 @@ impl GatedFederation {
             }
             operators.insert(cell, operator);
         }
+        // A process notices kinds that are served later only after a while. DFW is restarted with the proxies.
+        for cell in [ORD, TWIN] {
+            let mut manager = federation.cell_manager(cell)?.lock().await;
+            manager.kill().await;
+            manager.restart().await?;
+        }
         let proxies = federation.put_cell_proxies(DFW).await?;
         let witness = Witness::begin(&federation).await?;
         let gated = Self {
