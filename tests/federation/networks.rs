@@ -26,9 +26,14 @@ const SILENCE: Duration = Duration::from_secs(20);
 /// A second network.
 const OTHER: &str = "other-network";
 
-async fn start(label: &str, strategy: &'static str) -> anyhow::Result<Federation> {
+async fn start(
+    label: &str,
+    strategy: &'static str,
+    kinds: Option<Generation>,
+) -> anyhow::Result<Federation> {
     let config = Config {
         networking: Some(strategy),
+        network_kinds: kinds,
         ..fixture::config(label)?
     };
     fixture::start_from(&config).await
@@ -49,7 +54,7 @@ async fn operate(
 }
 
 pub(crate) async fn interface_claims_open_the_gate() -> anyhow::Result<()> {
-    let federation = start("interface-claims", "InterfaceClaims").await?;
+    let federation = start("interface-claims", "InterfaceClaims", None).await?;
     let tested = with_interface_claims(&federation).await;
     tested.with_context(|| format!("in {}", federation.directory().display()))?;
     federation.stop().await;
@@ -176,6 +181,7 @@ async fn the_instance_has_its_interface(
 pub(crate) async fn networks_and_quota_open_their_gates() -> anyhow::Result<()> {
     let config = Config {
         networking: Some("InterfaceClaims"),
+        network_kinds: Some(Generation::InterfaceClaims),
         quota: true,
         ..fixture::config("gates")?
     };
@@ -248,7 +254,7 @@ async fn with_quota(federation: &Federation) -> anyhow::Result<()> {
 }
 
 pub(crate) async fn bindings_open_the_gate() -> anyhow::Result<()> {
-    let federation = start("bindings", "Bindings").await?;
+    let federation = start("bindings", "Bindings", Some(Generation::Bindings)).await?;
     let tested = with_bindings(&federation).await;
     tested.with_context(|| format!("in {}", federation.directory().display()))?;
     federation.stop().await;

@@ -49,6 +49,7 @@ impl GatedFederation {
         };
         let mut config = Config {
             networking: Some(networking),
+            network_kinds: Some(generation),
             quota: true,
             ..fixture::config(label)?
         };
@@ -69,12 +70,6 @@ impl GatedFederation {
                 Generation::Bindings => operator.locate("here", city).await?,
             }
             operators.insert(cell, operator);
-        }
-        // A process notices kinds that are served later only after a while. DFW is restarted with the proxies.
-        for cell in [ORD, TWIN] {
-            let mut manager = federation.cell_manager(cell)?.lock().await;
-            manager.kill().await;
-            manager.restart().await?;
         }
         let proxies = federation.put_cell_proxies(DFW).await?;
         let witness = Witness::begin(&federation).await?;
