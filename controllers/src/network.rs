@@ -61,12 +61,11 @@ impl Controller for NetworkController {
         // The caches contain the results of the writes, so each plan follows from what is stored.
         for _ in 0..STEPS_MAX {
             let Some(instance) = self.cell.instances.get(&key.namespace, &key.name)? else {
-                self.waiting.note(&key, None, context.now());
+                self.waiting.note(&key, None);
                 self.release(context, &key.namespace).await?;
                 return Ok(Outcome::Gone);
             };
-            self.waiting
-                .note(&key, waiting_since(&instance), context.now());
+            self.waiting.note(&key, waiting_since(&instance));
             if !is_managed(&instance) {
                 return Ok(Outcome::Settled);
             }

@@ -89,7 +89,7 @@ impl Controller for QuotaController {
             return Ok(Outcome::Gone);
         }
         if let Some(instance) = self.terminating(&key) {
-            self.note_waiting(&key, None, context.now());
+            self.note_waiting(&key, None);
             return self.release(context, &key, instance).await;
         }
         let Some(instance) = self.cell.instances.get(&key.namespace, &key.name)? else {
@@ -129,7 +129,7 @@ impl QuotaController {
             return Ok(Outcome::Settled);
         }
         if is_settled(&instance) && self.has_granted_claim(key) {
-            self.note_waiting(key, None, context.now());
+            self.note_waiting(key, None);
             return Ok(Outcome::Settled);
         }
         let mut access = self.look(key).await;
@@ -149,7 +149,7 @@ impl QuotaController {
                 last_try: self.last_try(key),
                 now: context.now(),
             });
-            self.note_waiting(key, waiting_since(&instance), context.now());
+            self.note_waiting(key, waiting_since(&instance));
             let Plan { step, look_again } = plan;
             match step {
                 None => return Ok(look_again.map_or(Outcome::Settled, Outcome::Again)),
@@ -235,8 +235,8 @@ impl QuotaController {
     }
 
     /// Records since when an Instance waits. Without a waiting Instance, it does not matter what quota a project has left.
-    fn note_waiting(&self, key: &ClaimKey, since: Option<Timestamp>, now: Timestamp) {
-        self.waiting.note(key, since, now);
+    fn note_waiting(&self, key: &ClaimKey, since: Option<Timestamp>) {
+        self.waiting.note(key, since);
         if let (Some(ledgers), Some(project)) = (&self.ledgers, &key.project)
             && !self
                 .waiting

@@ -3,24 +3,23 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Mutex;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use multicluster::Metrics;
 
 use crate::lock::lock;
 
-/// Since when each Instance waits. The metric is as old as the last reconciliation of an Instance.
+/// Since when each Instance waits.
 #[derive(Debug)]
 pub(crate) struct WaitingInstances<K> {
     since: Mutex<HashMap<K, Timestamp>>,
     metrics: Metrics,
-    /// Records how long the Instance that waits longest has waited.
-    record: fn(&Metrics, Duration),
+    /// Records since when the Instance waits that waits longest.
+    record: fn(&Metrics, Option<Timestamp>),
 }
 
 impl<K: Eq + Hash + Clone> WaitingInstances<K> {
-    pub(crate) fn new(metrics: &Metrics, record: fn(&Metrics, Duration)) -> Self {
+    pub(crate) fn new(metrics: &Metrics, record: fn(&Metrics, Option<Timestamp>)) -> Self {
         Self {
             since: Mutex::default(),
             metrics: metrics.clone(),
@@ -29,15 +28,13 @@ impl<K: Eq + Hash + Clone> WaitingInstances<K> {
     }
 
     /// Records since when an Instance waits. `None` means that it does not wait.
-    pub(crate) fn note(&self, key: &K, since: Option<Timestamp>, now: Timestamp) {
+    pub(crate) fn note(&self, key: &K, since: Option<Timestamp>) {
         let mut all = lock(&self.since);
         match since {
             Some(since) => drop(all.insert(key.clone(), since)),
             None => drop(all.remove(key)),
         }
-        let longest = all.values().map(|since| now.duration_since(*since)).max();
-        let longest = longest.and_then(|longest| Duration::try_from(longest).ok());
-        (self.record)(&self.metrics, longest.unwrap_or_default());
+        (self.record)(&self.metrics, all.values().min().copied());
     }
 
     /// Returns whether an Instance with such a key waits.
@@ -47,6 +44,6 @@ impl<K: Eq + Hash + Clone> WaitingInstances<K> {
 
     /// Forgets an Instance that is gone.
     pub(crate) fn forget(&self, key: &K) {
-        lock(&self.since).remove(key);
+        self.note(key, None);
     }
 }

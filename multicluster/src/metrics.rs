@@ -1,16 +1,21 @@
 //! Metrics of caches, queues and controllers.
 
 mod examples;
+mod waiting;
 
 use std::hash::Hash;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+
+use crate::clock::{self, Clock};
+use waiting::WaitingSince;
 
 /// Upper bounds of the duration of a reconciliation, in seconds.
 const BUCKETS: [f64; 9] = [0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0];
@@ -45,8 +50,8 @@ pub struct Metrics {
     writes: Family<WriteLabels, Counter>,
     propagation_seconds: Family<WriteLabels, Histogram>,
     quota_enforced: Gauge,
-    quota_waiting: Gauge,
-    networks_waiting: Gauge,
+    quota_waiting: WaitingSince,
+    networks_waiting: WaitingSince,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -132,8 +137,8 @@ impl Metrics {
             writes: Family::default(),
             propagation_seconds: Family::new_with_constructor(propagation),
             quota_enforced: Gauge::default(),
-            quota_waiting: Gauge::default(),
-            networks_waiting: Gauge::default(),
+            quota_waiting: WaitingSince::default(),
+            networks_waiting: WaitingSince::default(),
         };
         metrics.register_queues(registry);
         registry.register(
@@ -202,21 +207,30 @@ impl Metrics {
     /// Registers the metrics of quota and of networks, which only a cell has. The names of those of quota are those of
     /// the Go manager, so `registry` has another prefix.
     pub fn register_cell(&self, registry: &mut Registry) {
+        self.register_cell_with(registry, clock::now);
+    }
+
+    fn register_cell_with(&self, registry: &mut Registry, clock: Clock) {
         registry.register(
             "quota_enforcement_enabled",
             "Only in cells: 1 if this cell makes Instances wait for quota, 0 if its config file names no credentials for it",
             self.quota_enforced.clone(),
         );
-        registry.register(
-            "quota_claims_waiting_seconds",
-            "Only in cells: how long the Instance that waits longest for quota has waited, in seconds; 0 if none waits",
-            self.quota_waiting.clone(),
-        );
-        registry.register(
-            "networks_waiting_seconds",
-            "Only in cells: how long the Instance that waits longest for its networks has waited, in seconds; 0 if none waits",
-            self.networks_waiting.clone(),
-        );
+        let waiting = [
+            self.quota_waiting.collector(
+                "quota_claims_waiting_seconds",
+                "Only in cells: how long the Instance that waits longest for quota has waited, in seconds; 0 if none waits",
+                clock,
+            ),
+            self.networks_waiting.collector(
+                "networks_waiting_seconds",
+                "Only in cells: how long the Instance that waits longest for its networks has waited, in seconds; 0 if none waits",
+                clock,
+            ),
+        ];
+        for collector in waiting {
+            registry.register_collector(Box::new(collector));
+        }
     }
 
     /// Records whether this cell makes Instances wait for quota.
@@ -224,16 +238,14 @@ impl Metrics {
         self.quota_enforced.set(i64::from(is_enforced));
     }
 
-    /// Records how long the Instance that waits longest for quota has waited.
-    pub fn quota_waiting(&self, longest: Duration) {
-        let seconds = i64::try_from(longest.as_secs()).unwrap_or(i64::MAX);
-        self.quota_waiting.set(seconds);
+    /// Records since when the Instance waits that waits longest for quota. `None` means that none waits.
+    pub fn quota_waiting(&self, since: Option<Timestamp>) {
+        self.quota_waiting.set(since);
     }
 
-    /// Records how long the Instance that waits longest for its networks has waited.
-    pub fn networks_waiting(&self, longest: Duration) {
-        let seconds = i64::try_from(longest.as_secs()).unwrap_or(i64::MAX);
-        self.networks_waiting.set(seconds);
+    /// Records since when the Instance waits that waits longest for its networks. `None` means that none waits.
+    pub fn networks_waiting(&self, since: Option<Timestamp>) {
+        self.networks_waiting.set(since);
     }
 
     fn register_queues(&self, registry: &mut Registry) {

@@ -131,8 +131,7 @@ pub(super) fn waiting_since(instance: &Instance) -> Option<Timestamp> {
     }
     match gate::NETWORK.stored(instance) {
         Some(ready) if ready.is_true() => None,
-        Some(waiting) => Some(waiting.last_transition_time.0),
-        None => instance.metadata.creation_timestamp.as_ref().map(|it| it.0),
+        _ => instance.metadata.creation_timestamp.as_ref().map(|it| it.0),
     }
 }
 

@@ -361,8 +361,9 @@ pub(super) fn waiting_since(instance: &Instance) -> Option<Timestamp> {
     let created = || instance.metadata.creation_timestamp.as_ref().map(|it| it.0);
     match stored(instance) {
         Some(granted) if granted.is_true() => None,
+        _ if is_gated(instance) => created(),
         Some(waiting) => Some(waiting.last_transition_time.0),
-        None => is_gated(instance).then(created).flatten(),
+        None => None,
     }
 }
 

@@ -364,9 +364,9 @@ fn an_instance_waits_from_its_creation_until_its_networks_are_ready() {
     let waits = gated(&[NETWORK_GATE], 7);
     assert_eq!(age(&waits), of(7));
     let mut shown = condition(waiting(), now() - SignedDuration::from_secs(5)).unwrap();
-    assert_eq!(age(&with_condition(waits.clone(), &shown, 2)), of(5));
+    assert_eq!(age(&with_condition(waits.clone(), &shown, 2)), of(7));
     shown.status = ConditionStatus::Unknown;
-    assert_eq!(age(&with_condition(waits.clone(), &shown, 2)), of(5));
+    assert_eq!(age(&with_condition(waits.clone(), &shown, 2)), of(7));
     assert_eq!(age(&with_condition(waits.clone(), &ready(), 2)), None);
     assert_eq!(age(&terminating(waits)), None);
     assert_eq!(age(&gated(&[QUOTA_GATE], 7)), None);

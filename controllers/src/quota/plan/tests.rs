@@ -396,12 +396,16 @@ fn an_instance_ends_when_its_claim_is_gone_or_after_two_minutes() {
 }
 
 #[test]
-fn an_instance_waits_since_its_condition_changed() {
+fn an_instance_waits_since_its_creation_or_since_its_grant_was_lost() {
     let since = |case: Case| waiting_since(&case.instance);
     assert_eq!(since(Case::new(Ledger::Disabled)), Some(before(30)));
     assert_eq!(since(Case::new(Ledger::Disabled).open()), None);
     assert_eq!(
         since(Case::new(Ledger::Disabled).stored(DENIED, 2, 7)),
+        Some(before(30))
+    );
+    assert_eq!(
+        since(Case::new(Ledger::Disabled).open().stored(DENIED, 2, 7)),
         Some(before(7))
     );
     assert_eq!(
