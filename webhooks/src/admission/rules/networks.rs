@@ -29,7 +29,12 @@ pub(super) fn check<'a>(
     for (index, value) in interfaces.iter().enumerate() {
         let name = value.network.name.as_ref();
         let interface = path.element(index, name);
-        let own = interface.field("name");
+        // A name that was wrong before is no new error if the interface gets another network.
+        let named = match value.name.as_ref() {
+            "" => path.element(index, name),
+            own => path.element(index, own),
+        };
+        let own = named.field("name");
         if !value.name.is_empty() {
             check_label(&own, &value.name, report);
         }

@@ -93,6 +93,20 @@ fn earlier_mistakes_in_names_of_interfaces_do_not_block_updates() {
         let lines = lines_since(Some(&former), &changed, Refusals::new());
         assert_eq!(lines, [""; 0], "{names:?}");
     }
+    let interfaces = |second: &str| {
+        let mut workload = sandbox();
+        let interfaces = json!([
+            {"name": "Eth0", "network": {"name": "n0"}},
+            {"name": "a", "network": {"name": "n1"}},
+            {"name": "a", "network": {"name": second}},
+        ]);
+        set(&mut workload, INTERFACES, interfaces);
+        workload
+    };
+    let mut changed = interfaces("n3");
+    changed["template"]["spec"]["networkInterfaces"][0]["network"]["name"] = json!("n4");
+    let lines = lines_since(Some(&interfaces("n2")), &changed, Refusals::new());
+    assert_eq!(lines, [""; 0]);
     let (former, changed) = (with_interfaces(&["a", "a"]), with_interfaces(&["b", "b"]));
     assert_eq!(
         lines_since(Some(&former), &changed, Refusals::new()).len(),
