@@ -8,6 +8,10 @@ use tokio::time::{Instant, sleep};
 use super::processes::{Built, SimulatedPlanes, Watcher};
 use super::{Bound, Row, Sizes, number, progress, until, until_quiet};
 
+/// Wait before the measurement at rest. In this time, the work that the start has caused ends: repeated reads, timers,
+/// and memory that is returned.
+const AFTER_START: Duration = Duration::from_secs(30);
+
 /// Measures the time until all Instances have their quota, and memory and CPU time at rest.
 pub(in crate::bench) async fn run(sizes: &Sizes, built: &Built) -> anyhow::Result<Vec<Row>> {
     let count = sizes.projects;
@@ -21,6 +25,7 @@ pub(in crate::bench) async fn run(sizes: &Sizes, built: &Built) -> anyhow::Resul
     .await?;
     let open = begin.elapsed().as_secs_f64();
     until_quiet(&planes).await?;
+    sleep(AFTER_START).await;
     let written = planes.state().await?.writes;
     let cpu = cell.cpu()?;
     sleep(Duration::from_secs_f64(sizes.seconds)).await;
