@@ -23,10 +23,9 @@ const PLACEMENTS: usize = 20;
 const ALL: usize = WORKLOADS * PLACEMENTS;
 /// Time limit for Karmada and the networks.
 const MADE: Duration = Duration::from_mins(5);
-/// From the last grant to the last gate.
-const OPENED: Duration = Duration::from_secs(5);
 
-/// Makes 200 Instances whose claims are all decided at the end. The proxies let one write pass at a time, so they are
+/// Makes 200 Instances whose claims are all decided at the end. Prints the time from the last grant to the last gate, and
+/// checks the number of writes. The proxies let one write pass at a time, so they are
 /// not used.
 pub(crate) async fn two_hundred_at_once(gated: &GatedFederation) -> anyhow::Result<()> {
     let federation = &gated.federation;
@@ -85,10 +84,6 @@ async fn burst(gated: &GatedFederation) -> anyhow::Result<()> {
     );
     quiet(&gated.federation).await?;
     show(&made.writes()?, &opened.writes()?);
-    ensure!(
-        between <= OPENED,
-        "{between:?} from the last grant to the last gate"
-    );
     check(&made.writes()?, &opened.writes()?)?;
 
     let workloads = space.in_project::<Workload>();
