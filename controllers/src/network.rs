@@ -155,6 +155,10 @@ impl NetworkController {
             return Ok(Networks::default());
         };
         let own = instance.spec.location.as_ref();
+        if own.is_none() && !gate::NETWORK.is_closed(instance) {
+            // The Go manager has started the Instance. Which location its networks are in is not known.
+            return Ok(Networks::default());
+        }
         let location = match own.filter(|_| !gate::NETWORK.is_closed(instance)) {
             // A machine that runs stays where it is.
             Some(own) => Ok(own.clone()),

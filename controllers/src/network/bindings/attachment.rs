@@ -133,7 +133,7 @@ impl<'a> Attachment<'a> {
     }
 
     /// Returns the name in the Go manager.
-    fn readable_name(&self) -> String {
+    pub(super) fn readable_name(&self) -> String {
         format!("{}-net-{}", self.deployment.name_any(), self.index)
     }
 

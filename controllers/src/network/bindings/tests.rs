@@ -382,6 +382,40 @@ fn a_binding_stays_while_its_use_is_not_known() {
     assert_eq!(deleted(system.leftovers().first()), "web-net-0");
 }
 
+/// The Go manager copies the namespace of the reference, and never changes or deletes a binding.
+#[test]
+fn a_binding_of_the_go_manager_stays_while_an_instance_may_use_it() {
+    let binding = |name: &str, network: &str| {
+        let network = json!({"name": network, "namespace": "default"});
+        json!({
+            "metadata": {"name": name, "namespace": "ns-1", "ownerReferences": [{
+                "apiVersion": api::API_VERSION, "kind": "WorkloadDeployment", "name": "web", "uid": "web-uid",
+                "controller": true, "blockOwnerDeletion": true,
+            }]},
+            "spec": {"network": network, "location": location()},
+            "status": ready(json!({"networkContextRef": {"namespace": "default", "name": "a-default-dfw"}})),
+        })
+    };
+    let mut started = instance_on("web-0", &["a", "b"], Some(location()));
+    started["spec"].as_object_mut().unwrap().remove("location");
+    let mut system = System::with_networks(&["c"]);
+    system.instances = vec![started];
+    system.bindings = vec![
+        binding("web-net-0", "a"),
+        binding("web-net-1", "before-the-template-changed"),
+        binding("web-net-2", "a"),
+    ];
+    let surplus = |system: &System| {
+        let steps = system.leftovers();
+        let names = steps.iter().map(|step| deleted(Some(step)));
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(surplus(&system), ["web-net-2"]);
+    system.instances.clear();
+    let all = ["web-net-0", "web-net-1", "web-net-2"];
+    assert_eq!(surplus(&system), all);
+}
+
 /// A binding that ends keeps its name for a moment. It may keep it for as long as the Instance that uses it runs.
 #[test]
 fn a_name_is_awaited_only_if_it_becomes_free_soon() {

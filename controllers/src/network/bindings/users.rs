@@ -39,10 +39,13 @@ impl<'a> Users<'a> {
             return true;
         };
         let mut own = instances.iter().filter(|it| self.is_of_deployment(it));
-        own.any(|instance| {
-            let place = self.place(instance);
-            let place = place.unwrap_or(&binding.spec.location);
-            self.is_for(binding, self.attachments(instance, place))
+        own.any(|instance| match self.place(instance) {
+            Some(place) => self.is_for(binding, self.attachments(instance, place)),
+            // The Go manager keeps a binding when the template changes, and copies the namespace of a reference. So
+            // the names alone say what the Instance uses.
+            None => self
+                .attachments(instance, &binding.spec.location)
+                .any(|it| binding.metadata.name == Some(it.readable_name())),
         })
     }
 

@@ -145,3 +145,35 @@ async fn a_location_that_cannot_be_decoded_changes_nothing() {
     settle().await;
     assert_eq!(system.writes().await, [""; 0]);
 }
+
+/// The Go manager sets no location, and copies the namespace of the reference into the binding.
+#[tokio::test(start_paused = true)]
+async fn an_instance_of_the_go_manager_keeps_its_binding() {
+    let system = System::with_bindings(vec![location("DFW")]).await;
+    let mut binding = json!({
+        "apiVersion": VERSION, "kind": "NetworkBinding",
+        "metadata": {"name": BINDING, "namespace": HUB_NAMESPACE},
+        "spec": {
+            "network": {"name": "default", "namespace": "default"},
+            "location": {"name": "dfw", "namespace": "default"},
+        },
+    });
+    let owners = json!(system.instance().metadata.owner_references);
+    binding["metadata"]["ownerReferences"] = owners;
+    system.planes.cell.put(binding);
+    system
+        .modify(|instance| {
+            instance["spec"]["controller"]["schedulingGates"] = json!([]);
+            instance["status"]["conditions"] = json!([objects::condition(NETWORK_READY, "True")]);
+        })
+        .await;
+    take_writes(&system.planes.servers());
+    assert_eq!(system.writes().await, [""; 0]);
+    system.add("web-1").await;
+    let parts = [BINDING, "default", "default", "dfw"];
+    let second = format!("{BINDING}-{}", crate::names::hash(&parts));
+    let created = format!("create networkbindings ns-1/{second}");
+    let stamped = "patch instances ns-1/web-1";
+    assert_eq!(system.writes_of("web-1").await, [&*created, stamped]);
+    assert_eq!(system.writes_of("web-1").await, [""; 0]);
+}
