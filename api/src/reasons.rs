@@ -95,7 +95,7 @@ pub mod network_ready {
     pub const AMBIGUOUS_LOCATION: &str = "AmbiguousServingLocation";
     /// The cell serves another city, or another location than that of the Instance.
     pub const LOCATION_MISMATCH: &str = "LocationMismatch";
-    /// A Location cannot be decoded, so it is not known whether it has the city code.
+    /// A Location or ServingLocation cannot be decoded, so the location is not known.
     pub const LOCATION_UNREADABLE: &str = "LocationUnreadable";
     /// The network operator refuses an interface or a network.
     pub const FAILED_TO_CREATE: &str = "NetworkFailedToCreate";

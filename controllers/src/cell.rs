@@ -14,6 +14,7 @@ use multicluster::cache::{Index, NamespacedName, Reflector};
 use crate::hub::upstream;
 use crate::objects::{Namespace, controller_name};
 use crate::runtime::triggers::lookups::CellLookups;
+use location::LocationProblem;
 use networks::{NetworkCaches, Networking};
 
 /// The cell of this process. The hub is read with GET requests for single objects and is not watched, because a cell
@@ -45,13 +46,23 @@ impl CellCaches {
     /// Returns the location of new Instances in this city, if it is known.
     pub(crate) fn location_of_new(&self, city: &str) -> Option<LocationReference> {
         match self.networks.strategy {
-            Networking::InterfaceClaims => {
-                let serving = self.networks.serving_locations.readable("");
-                location::serving_location(&serving, city).ok()
-            }
+            Networking::InterfaceClaims => self.serving_location(city).ok(),
             // The network controller knows which Location the deployment uses.
             Networking::Bindings | Networking::Disabled => None,
         }
+    }
+
+    /// Returns the location that the cell serves for Instances in this city.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`location::serving_location`].
+    pub(crate) fn serving_location(
+        &self,
+        city: &str,
+    ) -> Result<LocationReference, LocationProblem> {
+        let serving = &self.networks.serving_locations;
+        location::serving_location(&serving.readable(""), &serving.undecodable(""), city)
     }
 
     /// Returns whether the cell has an Instance of this project.

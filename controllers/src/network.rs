@@ -23,8 +23,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tracing::warn;
 
+use crate::cell::CellCaches;
 use crate::cell::networks::Networking;
-use crate::cell::{CellCaches, location};
 use crate::gate;
 use crate::objects::{controller_name, controller_uid};
 use crate::runtime::keys::ObjectKey;
@@ -32,7 +32,7 @@ use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Object, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use crate::waiting::WaitingInstances;
-use observe::{ObjectsOfBindings, listed};
+use observe::{ObjectsOfBindings, is_listed, listed};
 use plan::{
     HolderReport, NetworkStep, Networks, ObjectStep, Plan, Verdict, is_managed, plan, waiting_since,
 };
@@ -125,7 +125,7 @@ impl NetworkController {
     ) -> Result<Networks, Verdict> {
         let networks = &self.cell.networks;
         let namespace = instance.namespace().unwrap_or_default();
-        let serving = listed(&networks.serving_locations, "")?;
+        is_listed(&networks.serving_locations)?;
         let claims = listed(&networks.claims, &namespace)?;
         let own = instance.labels();
         let city = own
@@ -133,7 +133,7 @@ impl NetworkController {
             .map_or("", String::as_str);
         Ok(interface_claims::networks(&interface_claims::Observed {
             instance,
-            location: location::serving_location(&serving, city),
+            location: self.cell.serving_location(city),
             claims: &claims,
             interfaces: &networks.interfaces.readable(&namespace),
             now: context.now(),

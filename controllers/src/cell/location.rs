@@ -24,15 +24,21 @@ pub(crate) struct LocationProblem {
 /// Most names of ServingLocations in a message.
 const SHOWN_MAX: usize = 5;
 
-/// Returns the location of a cell for Instances in this city. A cell serves exactly one location.
+/// Returns the location of a cell for Instances in this city. A cell serves exactly one location. `undecodable` are the
+/// ServingLocations that cannot be decoded.
 ///
 /// # Errors
 ///
-/// [`LocationProblem`] if the cell names no location, several of them, or one in another city.
+/// [`LocationProblem`] if the cell names no location, several of them, or one in another city, or if a ServingLocation
+/// cannot be decoded.
 pub(crate) fn serving_location(
     serving: &[Arc<ServingLocation>],
+    undecodable: &[Arc<InvalidObject>],
     city: &str,
 ) -> Result<LocationReference, LocationProblem> {
+    if let Some(invalid) = undecodable.first() {
+        return Err(unreadable::<ServingLocation>(invalid));
+    }
     match serving {
         [] => Err(LocationProblem {
             is_certain: true,
@@ -94,12 +100,12 @@ pub(crate) fn location_of_city<'r>(
         }
         let mut undecodable = undecodable.iter();
         if let Some(invalid) = undecodable.find(|it| is_one(&preferred, &reference(&it.metadata))) {
-            return Err(unreadable(invalid));
+            return Err(unreadable::<Location>(invalid));
         }
     }
     match (references.first(), undecodable.first()) {
         (Some(first), _) => Ok(first.clone()),
-        (None, Some(invalid)) => Err(unreadable(invalid)),
+        (None, Some(invalid)) => Err(unreadable::<Location>(invalid)),
         (None, None) => Err(LocationProblem {
             is_certain: true,
             reason: reason::NO_MATCHING_LOCATION,
@@ -116,11 +122,11 @@ fn reference(location: &ObjectMeta) -> LocationReference {
     }
 }
 
-fn unreadable(invalid: &InvalidObject) -> LocationProblem {
+fn unreadable<K: Resource<DynamicType = ()>>(invalid: &InvalidObject) -> LocationProblem {
     LocationProblem {
         is_certain: false,
         reason: reason::LOCATION_UNREADABLE,
-        message: describe_undecodable::<Location>(invalid),
+        message: describe_undecodable::<K>(invalid),
     }
 }
 
@@ -193,17 +199,30 @@ mod tests {
                 Err(reason::AMBIGUOUS_LOCATION),
             ),
         ] {
-            let found = serving_location(&shared(serving), "DFW");
+            let found = serving_location(&shared(serving), &[], "DFW");
             let found = found.as_ref().map(|it| it.name.as_str());
             let found = found.map_err(|problem| problem.reason);
             assert_eq!(found, expected);
         }
     }
 
+    /// It may be a second one.
+    #[test]
+    fn a_serving_location_that_cannot_be_decoded_holds() {
+        for serving in [vec![], vec![serving("dfw", "DFW")]] {
+            let undecodable = [invalid(("", "x"))];
+            let problem = serving_location(&shared(serving), &undecodable, "DFW").unwrap_err();
+            assert!(!problem.is_certain);
+            assert_eq!(problem.reason, reason::LOCATION_UNREADABLE);
+            let message = "ServingLocation x cannot be decoded: its topology is a number";
+            assert_eq!(problem.message, message);
+        }
+    }
+
     #[test]
     fn messages_name_the_locations() {
         let message = |serving: Vec<_>| {
-            let found = serving_location(&shared(serving), "DFW");
+            let found = serving_location(&shared(serving), &[], "DFW");
             found.unwrap_err().message
         };
         assert_eq!(

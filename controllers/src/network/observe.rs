@@ -110,7 +110,12 @@ fn listed_everywhere<K: Resource<DynamicType = ()>>(
     Ok((readable.collect(), undecodable.collect()))
 }
 
-fn is_listed<K: Resource<DynamicType = ()>>(cache: &Cache<K>) -> Result<(), Verdict> {
+/// Returns whether the objects of a kind are known.
+///
+/// # Errors
+///
+/// The verdict about networks as for [`listed`].
+pub(super) fn is_listed<K: Resource<DynamicType = ()>>(cache: &Cache<K>) -> Result<(), Verdict> {
     if let Some(message) = cache.refusal() {
         return Err(Verdict::Blocked {
             reason: reason::KIND_NOT_SERVED,

@@ -274,6 +274,27 @@ async fn a_location_is_awaited_and_a_wrong_one_holds() {
     assert_eq!(cell.count(KindId::of::<NetworkInterfaceClaim>()), 1);
 }
 
+/// It may be a second one, so the gate stays closed.
+#[tokio::test(start_paused = true)]
+async fn a_serving_location_that_cannot_be_decoded_holds() {
+    let mut unreadable = serving("ord", "ORD");
+    unreadable["spec"]["topology"] = json!(7);
+    let in_cell = vec![serving("dfw", "DFW"), unreadable];
+    let system = System::start(Networking::InterfaceClaims, in_cell).await;
+    assert_eq!(system.writes().await, [STATUS]);
+    let (status, reason, message) = system.condition().unwrap();
+    assert_eq!(status, ConditionStatus::Unknown);
+    assert_eq!(reason, reason::LOCATION_UNREADABLE);
+    let expected = "ServingLocation ord cannot be decoded: ";
+    assert!(message.starts_with(expected), "{message}");
+    assert_eq!(system.planes.caches.location_of_new("DFW"), None);
+    let cell = &system.planes.cell;
+    cell.remove::<ServingLocation>("", "ord");
+    settle().await;
+    assert_eq!(system.writes().await, [CREATE, INSTANCE, STATUS]);
+    assert!(system.planes.caches.location_of_new("DFW").is_some());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_is_not_served_is_said_once_and_used_when_it_is_there() {
     let stop = |cell: &ApiServer| cell.stop_serving::<NetworkInterfaceClaim>();
