@@ -27,6 +27,7 @@ use crate::cell::CellCaches;
 use crate::cell::networks::Networking;
 use crate::gate;
 use crate::objects::{controller_name, controller_uid};
+use crate::runtime::error::FirstError;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Object, Writer};
@@ -42,6 +43,8 @@ use plan::{
 const STEPS_MAX: usize = 16;
 /// The wait after [`STEPS_MAX`].
 const DISPUTED: Duration = Duration::from_mins(1);
+/// The wait of an Instance that is gone for the first list of a kind. No event triggers it.
+const UNLISTED: Duration = Duration::from_secs(10);
 
 pub(crate) struct NetworkController {
     cell: Arc<CellCaches>,
@@ -62,8 +65,7 @@ impl Controller for NetworkController {
         for _ in 0..STEPS_MAX {
             let Some(instance) = self.cell.instances.get(&key.namespace, &key.name)? else {
                 self.waiting.note(&key, None);
-                self.release(context, &key.namespace).await?;
-                return Ok(Outcome::Gone);
+                return self.release(context, &key.namespace).await;
             };
             self.waiting.note(&key, waiting_since(&instance));
             if !is_managed(&instance) {
@@ -174,20 +176,27 @@ impl NetworkController {
         &self,
         context: &ReconcileContext,
         namespace: &str,
-    ) -> Result<(), ReconcileError> {
+    ) -> Result<Outcome, ReconcileError> {
         if self.cell.networks.strategy != Networking::Bindings {
-            return Ok(());
+            return Ok(Outcome::Gone);
         }
-        let Ok(objects) = ObjectsOfBindings::list(&self.cell, namespace) else {
-            return Ok(());
+        let objects = match ObjectsOfBindings::list(&self.cell, namespace) {
+            Ok(objects) => objects,
+            Err(Verdict::Unknown) => return Ok(Outcome::Again(UNLISTED)),
+            // The cell does not serve the kinds.
+            Err(_) => return Ok(Outcome::Gone),
         };
+        let mut errors = FirstError::default();
         for deployment in self.cell.deployments.readable(namespace) {
             let of_new = objects.location(&deployment, None);
             for step in bindings::leftovers(objects.of(&deployment, &of_new)) {
-                self.write(context, namespace, step).await?;
+                errors.note(self.write(context, namespace, step).await);
+                if errors.must_wait() {
+                    return errors.result().map(|()| Outcome::Gone);
+                }
             }
         }
-        Ok(())
+        errors.result().map(|()| Outcome::Gone)
     }
 
     /// Shows that the API server of the cell refuses an object of the network operator.
@@ -222,7 +231,9 @@ impl NetworkController {
         let namespace = instance.namespace().unwrap_or_default();
         let instances = Collection::new(&cell.client, &namespace, Some(&cell.instances));
         match step {
-            NetworkStep::Object(step) => return self.write(context, &namespace, step).await,
+            NetworkStep::Object(step) | NetworkStep::Release(step) => {
+                return self.write(context, &namespace, step).await;
+            }
             NetworkStep::StampLocation(location) => {
                 let field = ("/spec/location", json!(location));
                 self.writer

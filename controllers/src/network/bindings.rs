@@ -77,12 +77,11 @@ pub(super) fn networks(
         Err(Need::Step(step)) => (Some(step), Verdict::Unknown),
         Err(Need::Verdict(verdict)) => (None, verdict),
     };
-    let released = users.released(observed.subnet_claims).into_iter().next();
     Networks {
         step,
         verdict,
         location: Some(location.clone()),
-        release: released,
+        release: leftovers(observed).into_iter().next(),
         ..Networks::default()
     }
 }
@@ -109,17 +108,13 @@ impl<'a> Observed<'a> {
         }
     }
 
-    /// Returns what comes first. A binding that nobody needs ends first, so that its name becomes free. All bindings
-    /// are made before any of them is awaited.
+    /// Returns what comes first. All bindings are made before any of them is awaited.
     fn need(
         self,
         users: Users<'_>,
         instance: &Instance,
         location: &LocationReference,
     ) -> Result<(), Need> {
-        if let Some(surplus) = users.surplus().next() {
-            return Err(Need::Step(ObjectStep::DeleteBinding(Arc::clone(surplus))));
-        }
         let interfaces = &instance.spec.network_interfaces;
         let attachments = Attachment::all(self.deployment, interfaces, location);
         let mut found = Vec::new();

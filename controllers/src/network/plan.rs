@@ -100,7 +100,10 @@ pub(super) struct HolderReport {
 /// The next step.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum NetworkStep {
+    /// Write what the Instance needs.
     Object(ObjectStep),
+    /// Take back what nobody needs.
+    Release(ObjectStep),
     StampLocation(LocationReference),
     /// Write these parts of the status of the Instance.
     WriteStatus {
@@ -153,7 +156,7 @@ pub(super) fn plan(instance: &Instance, networks: Networks, now: Timestamp) -> P
         };
     }
     let (step, verdict) = in_its_location(instance, location.as_ref(), step, verdict);
-    let last = holder.or_else(|| release.map(NetworkStep::Object));
+    let last = holder.or_else(|| release.map(NetworkStep::Release));
     if let Some(step) = step {
         return Plan {
             step: Some(NetworkStep::Object(step)),

@@ -279,22 +279,29 @@ fn hashed(index: usize, network: &str, location: &str) -> String {
     format!("{readable}-{hash}")
 }
 
-/// A network operator does not notice that the spec of a binding changes.
+/// A network operator does not notice that the spec of a binding changes. A binding that cannot be deleted keeps nobody
+/// from a network.
 #[test]
-fn a_binding_that_nobody_uses_is_deleted_first() {
-    let deleted = |system: &System| deleted(system.planned().step.as_ref());
+fn a_binding_that_nobody_uses_is_deleted_last() {
+    let deleted = |system: &System| deleted(system.planned().release.as_ref());
     let mut system = System::with_networks(&["a", "b"]);
     system.settle();
-    system.networks = vec!["a", "c"];
-    assert_eq!(deleted(&system), "web-net-1");
     system.networks = vec!["a"];
+    assert_eq!(deleted(&system), "web-net-1");
+    system.networks = vec!["a", "c"];
+    let second = hashed(1, "c", "dfw");
+    let created = [
+        format!("binding {second}"),
+        "claim c-default-dfw-0".to_owned(),
+    ];
+    assert_eq!(system.settle(), created);
+    assert_eq!(system.planned().verdict, Verdict::Ready);
     assert_eq!(deleted(&system), "web-net-1");
     system.bindings[1]["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     assert_eq!(system.planned().verdict, Verdict::Ready);
-    system.networks = vec!["a", "c"];
+    system.networks = vec!["a", "d"];
     assert!(system.waits());
-    system.bindings[0]["spec"]["location"] = elsewhere();
-    assert_eq!(deleted(&system), "web-net-0");
+    assert_eq!(deleted(&system), second);
 }
 
 /// I-32: a rollout replaces one Instance after the other.
@@ -322,7 +329,7 @@ fn instances_of_two_templates_have_their_own_networks() {
     assert_eq!(networks.verdict, Verdict::Ready);
     // The last Instance of the former template ends.
     system.instances[0] = instance_on("web-0", &["c"], Some(location()));
-    assert_eq!(deleted(system.planned().step.as_ref()), "web-net-0");
+    assert_eq!(deleted(system.planned().release.as_ref()), "web-net-0");
     assert_eq!(deleted(system.leftovers().first()), "web-net-0");
     system.bindings.remove(0);
     assert_eq!(system.settle(), [""; 0]);

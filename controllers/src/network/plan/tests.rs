@@ -279,7 +279,7 @@ fn a_release_comes_last() {
         };
         plan(instance, networks, now()).step
     };
-    let released = Some(NetworkStep::Object(release.clone()));
+    let released = Some(NetworkStep::Release(release.clone()));
     let mut gated = with_condition(gated(&[NETWORK_GATE], 0), &ready(), 2);
     assert_eq!(planned(&gated, Verdict::Ready), Some(NetworkStep::OpenGate));
     gated.status = None;

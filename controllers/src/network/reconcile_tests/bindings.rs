@@ -1,5 +1,7 @@
 //! Tests of the strategy `Bindings`.
 
+use apiserver::Verb;
+
 use super::*;
 
 const BINDING: &str = "web-net-0";
@@ -176,4 +178,75 @@ async fn an_instance_of_the_go_manager_keeps_its_binding() {
     let stamped = "patch instances ns-1/web-1";
     assert_eq!(system.writes_of("web-1").await, [&*created, stamped]);
     assert_eq!(system.writes_of("web-1").await, [""; 0]);
+}
+
+/// Returns a binding of a deployment for an interface that it does not have.
+fn surplus(deployment: &str) -> Value {
+    let owner: WorkloadDeployment = serde_json::from_value(copy(deployment)).unwrap();
+    json!({
+        "apiVersion": VERSION, "kind": "NetworkBinding",
+        "metadata": {
+            "name": format!("{deployment}-net-7"), "namespace": HUB_NAMESPACE,
+            "ownerReferences": [controller_reference(&owner)],
+        },
+        "spec": {
+            "network": {"name": "former", "namespace": HUB_NAMESPACE},
+            "location": {"name": "dfw", "namespace": "default"},
+        },
+    })
+}
+
+fn refused_deletion() -> Fault {
+    let fault = Fault::refuse(403).of::<NetworkBinding>();
+    fault.on(&[Verb::Delete])
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binding_that_cannot_be_deleted_blocks_no_network() {
+    let system = System::with_bindings(vec![location("DFW"), surplus("web")]).await;
+    system.planes.cell.fail(refused_deletion());
+    for expected in [
+        &["create networkbindings ns-1/web-net-0", INSTANCE][..],
+        &[],
+    ] {
+        let context = context();
+        let reconciled = system.controller.reconcile(&context, object_key(NAME));
+        assert!(reconciled.await.is_err());
+        settle().await;
+        let writes = take_writes(&system.planes.servers());
+        let expected = [expected, &["delete networkbindings ns-1/web-net-7"]].concat();
+        assert_eq!(writes, expected);
+    }
+    // The networks are not refused.
+    assert_eq!(system.condition(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binding_that_cannot_be_deleted_keeps_no_other_one() {
+    let in_cell = vec![location("DFW"), copy("api"), surplus("api"), surplus("web")];
+    let system = System::with_bindings(in_cell).await;
+    let cell = &system.planes.cell;
+    cell.fail(refused_deletion().name("api-net-7"));
+    cell.remove::<Instance>(HUB_NAMESPACE, NAME);
+    settle().await;
+    let context = context();
+    let reconciled = system.controller.reconcile(&context, object_key(NAME));
+    assert!(reconciled.await.is_err());
+    settle().await;
+    let deleted = ["api", "web"].map(|it| format!("delete networkbindings ns-1/{it}-net-7"));
+    assert_eq!(take_writes(&system.planes.servers()), deleted);
+}
+
+#[tokio::test(start_paused = true)]
+async fn leftovers_are_taken_back_when_their_kinds_are_listed() {
+    let change = |cell: &ApiServer| {
+        let fault = Fault::hang().of::<NetworkBinding>();
+        cell.fail(fault.on(&[Verb::List]));
+    };
+    let in_cell = vec![location("DFW"), surplus("web")];
+    let system = System::start_with(Networking::Bindings, in_cell, change).await;
+    system.planes.cell.remove::<Instance>(HUB_NAMESPACE, NAME);
+    settle().await;
+    let (outcome, writes) = system.reconcile().await;
+    assert_eq!((outcome, writes), (Outcome::Again(UNLISTED), Vec::new()));
 }
