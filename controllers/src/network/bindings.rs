@@ -119,7 +119,7 @@ impl<'a> Observed<'a> {
         let attachments = Attachment::all(self.deployment, interfaces, location);
         let mut found = Vec::new();
         for attachment in attachments {
-            match attachment.find(self.bindings, |binding| users.use_it(binding)) {
+            match attachment.find(self.bindings, |it| users.others_use(it, instance)) {
                 Found::Binding(binding) => found.push(Ok(binding)),
                 Found::Free(name) => {
                     let binding = Box::new(attachment.new_binding(name));

@@ -64,7 +64,7 @@ impl<'a> Attachment<'a> {
                 .is_some()
     }
 
-    /// Finds the binding. `is_used` tells whether an Instance uses a binding of the deployment.
+    /// Finds the binding. `is_used` tells whether another Instance uses a binding of the deployment.
     pub(super) fn find<'b>(
         &self,
         bindings: &'b [Arc<NetworkBinding>],
@@ -85,9 +85,9 @@ impl<'a> Attachment<'a> {
         if let Some(own) = own {
             return Found::Binding(own);
         }
-        // A binding that stays keeps its name, and so does one whose end may take as long as the Instance that uses it.
+        // A binding that stays keeps its name, and so does one whose end may take as long as the Instances that use it.
         let ends_soon = |binding: &NetworkBinding| match is_own(self.deployment, binding) {
-            true => is_terminating(binding) && (self.is_wanted(binding) || !is_used(binding)),
+            true => is_terminating(binding) && !is_used(binding),
             // The binding of a former deployment ends with it.
             false => {
                 controller_name::<WorkloadDeployment>(binding.meta())

@@ -423,20 +423,24 @@ fn a_binding_of_the_go_manager_stays_while_an_instance_may_use_it() {
     assert_eq!(surplus(&system), all);
 }
 
-/// A binding that ends keeps its name for a moment. It may keep it for as long as the Instance that uses it runs.
+/// A binding that ends keeps its name for a moment. It may keep it for as long as the Instances that use it run.
 #[test]
 fn a_name_is_awaited_only_if_it_becomes_free_soon() {
-    let mut system = System::running(&["a"]);
-    system.bindings[0]["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    assert!(system.waits());
-    system.networks = vec!["c"];
-    let created = format!("binding {}", hashed(0, "c", "dfw"));
-    assert_eq!(system.settle()[0], created);
-    let mut system = System::running(&["a"]);
-    system.bindings[0]["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    system.networks = vec!["c"];
-    system.instances.clear();
-    assert!(system.waits());
+    for network in ["a", "c"] {
+        let mut system = System::running(&["a"]);
+        system.bindings[0]["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        // Nobody else uses it.
+        let running = system.instances.remove(0);
+        let networks = system.planned_for(&running);
+        assert!(matches!(networks.verdict, Verdict::Waiting(_)));
+        assert_eq!(networks.step, None);
+        system.networks = vec![network];
+        assert!(system.waits());
+        system.instances.push(running);
+        let created = format!("binding {}", hashed(0, network, "dfw"));
+        assert_eq!(system.settle()[0], created);
+        assert_eq!(system.planned().verdict, Verdict::Ready);
+    }
 }
 
 #[test]

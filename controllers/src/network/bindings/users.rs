@@ -34,11 +34,21 @@ impl<'a> Users<'a> {
     }
 
     /// Returns whether an Instance uses this binding, or may use it.
-    pub(super) fn use_it(self, binding: &NetworkBinding) -> bool {
+    fn use_it(self, binding: &NetworkBinding) -> bool {
+        self.any_uses(binding, |_| true)
+    }
+
+    /// Returns whether an Instance other than this one uses the binding, or may use it.
+    pub(super) fn others_use(self, binding: &NetworkBinding, instance: &Instance) -> bool {
+        self.any_uses(binding, |it| it.metadata.name != instance.metadata.name)
+    }
+
+    fn any_uses(self, binding: &NetworkBinding, counts: impl Fn(&Instance) -> bool) -> bool {
         let Some(instances) = self.instances else {
             return true;
         };
-        let mut own = instances.iter().filter(|it| self.is_of_deployment(it));
+        let own = instances.iter().filter(|it| self.is_of_deployment(it));
+        let mut own = own.filter(|it| counts(it));
         own.any(|instance| match self.place(instance) {
             Some(place) => self.is_for(binding, self.attachments(instance, place)),
             // The Go manager keeps a binding when the template changes, and copies the namespace of a reference. So
