@@ -24,6 +24,7 @@ use serde_json::{Map, Value, json};
 use tracing::warn;
 
 use crate::cell::CellCaches;
+use crate::cell::location::is_namespaced;
 use crate::cell::networks::Networking;
 use crate::gate;
 use crate::objects::{controller_name, controller_uid};
@@ -161,7 +162,8 @@ impl NetworkController {
             // The Go manager has started the Instance. Which location its networks are in is not known.
             return Ok(Networks::default());
         }
-        let location = match own.filter(|_| !gate::NETWORK.is_closed(instance)) {
+        let runs_in = own.filter(|_| !gate::NETWORK.is_closed(instance));
+        let location = match runs_in.filter(|own| is_namespaced(own)) {
             // A machine that runs stays where it is.
             Some(own) => Ok(own.clone()),
             None => objects.location(&deployment, own),

@@ -91,15 +91,12 @@ pub(crate) fn location_of_city<'r>(
     let of_city = locations.iter();
     let of_city = of_city.filter(|location| city_of(&location.spec.topology) == city);
     let references: Vec<_> = of_city.map(|location| reference(location.meta())).collect();
-    let is_one = |preferred: &&LocationReference, location: &LocationReference| {
-        are_equal(preferred, location)
-    };
     for preferred in preferred {
-        if let Some(kept) = references.iter().find(|it| is_one(&preferred, it)) {
+        if let Some(kept) = references.iter().find(|it| matches(preferred, it)) {
             return Ok(kept.clone());
         }
         let mut undecodable = undecodable.iter();
-        if let Some(invalid) = undecodable.find(|it| is_one(&preferred, &reference(&it.metadata))) {
+        if let Some(invalid) = undecodable.find(|it| matches(preferred, &reference(&it.metadata))) {
             return Err(unreadable::<Location>(invalid));
         }
     }
@@ -136,17 +133,11 @@ pub(crate) fn mismatch(
     own: &LocationReference,
     found: &LocationReference,
 ) -> Option<LocationProblem> {
-    // A ServingLocation has no namespace, whatever the reference in a template says.
-    let is_cluster_scoped = found.namespace.as_deref().unwrap_or_default().is_empty();
-    let is_found = match is_cluster_scoped {
-        true => own.name == found.name,
-        false => are_equal(own, found),
-    };
     let show = |it: &LocationReference| match it.namespace.as_deref() {
         None | Some("") => it.name.clone(),
         Some(namespace) => format!("{namespace}/{}", it.name),
     };
-    (!is_found).then(|| LocationProblem {
+    (!matches(own, found)).then(|| LocationProblem {
         is_certain: true,
         reason: reason::LOCATION_MISMATCH,
         message: format!(
@@ -160,8 +151,34 @@ pub(crate) fn mismatch(
 
 /// Returns whether two references name the same Location.
 pub(crate) fn are_equal(one: &LocationReference, other: &LocationReference) -> bool {
-    let namespace = |it: &LocationReference| it.namespace.clone().unwrap_or_default();
     one.name == other.name && namespace(one) == namespace(other)
+}
+
+/// Returns whether two references can name the same place. A ServingLocation has no namespace, so a reference without
+/// one matches by name: the strategy of the cell may have been another one when the Instance was made.
+pub(crate) fn matches(one: &LocationReference, other: &LocationReference) -> bool {
+    let is_partial = !is_namespaced(one) || !is_namespaced(other);
+    one.name == other.name && (is_partial || are_equal(one, other))
+}
+
+/// Returns whether the reference names a Location. Otherwise it names a ServingLocation.
+pub(crate) fn is_namespaced(reference: &LocationReference) -> bool {
+    !namespace(reference).is_empty()
+}
+
+/// Returns `found` if it completes a reference without a namespace, else the reference.
+pub(crate) fn completed<'l>(
+    own: &'l LocationReference,
+    found: &'l LocationReference,
+) -> &'l LocationReference {
+    match !is_namespaced(own) && matches(own, found) {
+        true => found,
+        false => own,
+    }
+}
+
+fn namespace(reference: &LocationReference) -> &str {
+    reference.namespace.as_deref().unwrap_or_default()
 }
 
 fn city_of(topology: &BTreeMap<String, String>) -> &str {
@@ -313,7 +330,9 @@ mod tests {
         // The names of ServingLocations have no namespace.
         let serving = reference_of(("", "dfw"));
         assert_eq!(mismatch(&found, &serving), None);
+        assert_eq!(mismatch(&serving, &found), None);
         assert_eq!(mismatch(&bare("dfw"), &serving), None);
         assert!(mismatch(&bare("ord"), &serving).is_some());
+        assert!(mismatch(&bare("ord"), &found).is_some());
     }
 }

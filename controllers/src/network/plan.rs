@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::sync::Arc;
 
-use crate::cell::location::{self, LocationProblem};
+use crate::cell::location::{self, LocationProblem, is_namespaced};
 use crate::gate::{self, GateStep};
 use crate::objects::is_terminating;
 
@@ -217,6 +217,10 @@ fn in_its_location(
     match (mismatch, verdict) {
         // What an Instance in a wrong location needs is made nowhere.
         (Some(problem), _) if is_closed => (None, problem.into()),
+        // It has its networks from the other strategy.
+        (Some(_), _) if own.map(is_namespaced) != found.map(is_namespaced) => {
+            (None, Verdict::Unknown)
+        }
         (_, Verdict::Unclear { .. }) if !is_closed => (step, Verdict::Unknown),
         (_, verdict) => (step, verdict),
     }

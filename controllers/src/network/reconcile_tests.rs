@@ -425,6 +425,63 @@ async fn an_instance_in_another_location_holds() {
     }
 }
 
+/// The references of the two strategies differ: a ServingLocation has no namespace.
+#[tokio::test(start_paused = true)]
+async fn an_instance_of_the_other_strategy_is_in_the_location_of_this_name() {
+    const BINDING: &str = "create networkbindings ns-1/web-net-0";
+    let (claims, bindings) = (Networking::InterfaceClaims, Networking::Bindings);
+    for (strategy, place, is_gated, expected) in [
+        (bindings, ("", "dfw"), true, &[BINDING][..]),
+        (bindings, ("", "dfw"), false, &[BINDING]),
+        (bindings, ("", "lost"), true, &[STATUS]),
+        (bindings, ("", "lost"), false, &[]),
+        (claims, ("default", "dfw"), true, &[CREATE]),
+        (claims, ("default", "dfw"), false, &[CREATE]),
+        (claims, ("default", "lost"), true, &[STATUS]),
+        (claims, ("default", "lost"), false, &[]),
+    ] {
+        let in_cell = vec![serving("dfw", "DFW"), location("DFW")];
+        let system = System::start(strategy, in_cell).await;
+        let (namespace, name) = place;
+        system
+            .modify(|instance| {
+                instance["spec"]["location"] = json!({"namespace": namespace, "name": name});
+                if !is_gated {
+                    instance["spec"]["controller"]["schedulingGates"] = json!([]);
+                    let ready = objects::condition(NETWORK_READY, "True");
+                    instance["status"]["conditions"] = json!([ready]);
+                }
+            })
+            .await;
+        take_writes(&system.planes.servers());
+        let case = format!("{strategy:?} {place:?} {is_gated}");
+        let writes = system.writes().await;
+        let made: Vec<_> = match is_gated || expected.is_empty() {
+            true => writes.iter().map(String::as_str).collect(),
+            // Its condition shows that they are not ready.
+            false => writes
+                .iter()
+                .map(String::as_str)
+                .filter(|it| *it != STATUS)
+                .collect(),
+        };
+        assert_eq!(made, expected, "{case}");
+        let reason = system.reason();
+        let is_mismatch = reason.as_deref() == Some(reason::LOCATION_MISMATCH);
+        assert_eq!(is_mismatch, expected == [STATUS], "{case}");
+        let bindings = system
+            .planes
+            .caches
+            .networks
+            .bindings
+            .readable(HUB_NAMESPACE);
+        for binding in bindings {
+            assert_eq!(binding.spec.location.namespace.as_deref(), Some("default"));
+        }
+        assert_eq!(system.writes().await, [""; 0], "{case}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_waits_is_in_the_metric() {
     let system = System::with_claims("DFW").await;

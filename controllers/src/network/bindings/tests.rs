@@ -353,6 +353,37 @@ fn instances_in_two_locations_have_their_own_networks() {
     assert_eq!(deleted(system.leftovers().first()), "web-net-0");
 }
 
+/// The Instance was made while the strategy was `InterfaceClaims`.
+#[test]
+fn a_location_without_a_namespace_is_that_of_the_binding() {
+    let mut system = System::running(&["a"]);
+    system.networks = vec!["c"];
+    system.settle();
+    system.instances[0]["spec"]["location"]["namespace"] = json!("");
+    assert_eq!(system.leftovers(), []);
+    // A template can have such a location too.
+    system.instances.clear();
+    system.networks = vec!["a"];
+    let leftovers = |place: Value| {
+        system.observe(Some(&[]), |observed| {
+            let mut deployment = json!(observed.deployment);
+            deployment["spec"]["template"]["spec"]["location"] = place.clone();
+            let deployment = &object(deployment);
+            let observed = Observed {
+                deployment,
+                ..observed
+            };
+            leftovers(observed).first().map(|it| deleted(Some(it)))
+        })
+    };
+    let second = hashed(0, "c", "dfw");
+    assert_eq!(leftovers(json!({"name": "dfw"})), Some(second));
+    assert_eq!(
+        leftovers(json!({"name": "ord"})),
+        Some("web-net-0".to_owned())
+    );
+}
+
 /// Order matters: an interface of the new template does not get the binding of another one.
 #[test]
 fn a_template_can_exchange_its_networks() {

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 
 use super::attachment::{Attachment, is_own};
-use crate::cell::location::are_equal;
+use crate::cell::location::{are_equal, completed};
 use crate::gate;
 use crate::network::plan::ObjectStep;
 use crate::objects::{controller_uid, is_managed, is_terminating};
@@ -50,7 +50,10 @@ impl<'a> Users<'a> {
         let own = instances.iter().filter(|it| self.is_of_deployment(it));
         let mut own = own.filter(|it| counts(it));
         own.any(|instance| match self.place(instance) {
-            Some(place) => self.is_for(binding, self.attachments(instance, place)),
+            Some(place) => {
+                let place = completed(place, &binding.spec.location);
+                self.is_for(binding, self.attachments(instance, place))
+            }
             // The Go manager keeps a binding when the template changes, and copies the namespace of a reference. So
             // the names alone say what the Instance uses.
             None => self
@@ -116,6 +119,7 @@ impl<'a> Users<'a> {
         self.attachments_of_template(location).all(is_bound)
             && own.all(|instance| {
                 let place = self.place(instance);
+                let place = place.map(|place| completed(place, location));
                 place.is_some_and(|place| self.attachments(instance, place).all(is_bound))
             })
     }
@@ -149,7 +153,8 @@ impl<'a> Users<'a> {
         location: &'a LocationReference,
     ) -> impl Iterator<Item = Attachment<'a>> {
         let template = &self.deployment.spec.template.spec;
-        let location = template.location.as_ref().unwrap_or(location);
+        let own = template.location.as_ref();
+        let location = own.map_or(location, |own| completed(own, location));
         Attachment::all(self.deployment, &template.network_interfaces, location)
     }
 
