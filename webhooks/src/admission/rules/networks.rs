@@ -30,11 +30,11 @@ pub(super) fn check<'a>(
         let name = value.network.name.as_ref();
         let interface = path.element(index, name);
         // A name that was wrong before is no new error if the interface gets another network.
-        let named = match value.name.as_ref() {
+        let by_name = match value.name.as_ref() {
             "" => path.element(index, name),
             own => path.element(index, own),
         };
-        let own = named.field("name");
+        let own = by_name.field("name");
         if !value.name.is_empty() {
             check_label(&own, &value.name, report);
         }
