@@ -138,6 +138,7 @@ impl NetworkController {
             instance,
             location: self.cell.serving_location(city),
             claims: &claims,
+            undecodable: &networks.claims.undecodable(&namespace),
             interfaces: &networks.interfaces.readable(&namespace),
             now: context.now(),
         }))

@@ -1,6 +1,7 @@
 //! Functions that read or build the metadata of objects.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use api::{WorkloadDeployment, annotations, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -154,6 +155,15 @@ pub(crate) fn describe_undecodable<K: Resource<DynamicType = ()>>(
     let name = invalid.metadata.name.as_deref().unwrap_or_default();
     let problem: String = invalid.error.chars().take(PROBLEM_MAX).collect();
     format!("{} {name} cannot be decoded: {problem}", K::kind(&()))
+}
+
+/// Returns the object of this name, if it is one of those that cannot be decoded.
+pub(crate) fn undecodable_of_name<'i>(
+    undecodable: &'i [Arc<InvalidObject>],
+    name: &str,
+) -> Option<&'i Arc<InvalidObject>> {
+    let mut undecodable = undecodable.iter();
+    undecodable.find(|it| it.metadata.name.as_deref() == Some(name))
 }
 
 /// Returns `Kind namespace/name`, for messages.

@@ -20,12 +20,13 @@ use api::networking::{
 use api::reasons::network_ready as reason;
 use api::{Instance, WorkloadDeployment};
 use kube::ResourceExt;
+use kube::core::error_boundary::InvalidObject;
 
 use super::plan::{Networks, ObjectStep, Verdict};
 use crate::cell::location::LocationProblem;
 use crate::objects::is_terminating;
 use attachment::{Attachment, Found, is_own};
-use need::{Need, waiting};
+use need::{Need, unreadable, waiting};
 use subnets::Subnets;
 use users::Users;
 
@@ -38,8 +39,12 @@ pub(super) struct Observed<'a> {
     /// The Instances. `None` if one of them cannot be decoded.
     pub(super) instances: Option<&'a [Arc<Instance>]>,
     pub(super) bindings: &'a [Arc<NetworkBinding>],
+    /// The bindings that cannot be decoded.
+    pub(super) undecodable_bindings: &'a [Arc<InvalidObject>],
     pub(super) contexts: &'a [Arc<NetworkContext>],
     pub(super) subnet_claims: &'a [Arc<SubnetClaim>],
+    /// The claims that cannot be decoded.
+    pub(super) undecodable_claims: &'a [Arc<InvalidObject>],
     pub(super) subnets: &'a [Arc<Subnet>],
 }
 
@@ -105,6 +110,7 @@ impl<'a> Observed<'a> {
             location: self.location.as_ref().ok(),
             instances: self.instances,
             bindings: self.bindings,
+            binding_count: self.bindings.len() + self.undecodable_bindings.len(),
         }
     }
 
@@ -119,25 +125,30 @@ impl<'a> Observed<'a> {
         let attachments = Attachment::all(self.deployment, interfaces, location);
         let mut found = Vec::new();
         for attachment in attachments {
-            match attachment.find(self.bindings, |it| users.others_use(it, instance)) {
+            let is_used = |binding: &_| users.others_use(binding, instance);
+            match attachment.find(self.bindings, self.undecodable_bindings, is_used) {
                 Found::Binding(binding) => found.push(Ok(binding)),
                 Found::Free(name) => {
                     let binding = Box::new(attachment.new_binding(name));
                     return Err(Need::Step(ObjectStep::CreateBinding(binding)));
                 }
-                Found::Taken(name) => found.push(Err(name)),
+                Found::Taken(name) => {
+                    found.push(waiting(format!("NetworkBinding {name} must end first")));
+                }
+                Found::Unreadable(invalid) => {
+                    found.push(unreadable::<NetworkBinding, _>(invalid));
+                }
             }
         }
-        let contexts = found.into_iter().map(|binding| match binding {
-            Ok(binding) => self.context(binding),
-            Err(name) => waiting(format!("NetworkBinding {name} must end first")),
-        });
+        let contexts = found.into_iter();
+        let contexts = contexts.map(|binding| binding.and_then(|it| self.context(it)));
         let mut contexts = contexts.collect::<Result<Vec<_>, _>>()?;
         contexts.sort_by_key(|context| context.name_any());
         contexts.dedup_by_key(|context| context.name_any());
         let subnets = Subnets {
             deployment: self.deployment,
             claims: self.subnet_claims,
+            undecodable: self.undecodable_claims,
             made: self.subnets,
         };
         let needs = contexts.into_iter();

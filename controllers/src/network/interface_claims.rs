@@ -20,11 +20,14 @@ use api::{Instance, labels};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
+use kube::core::error_boundary::InvalidObject;
 
 use super::plan::{Networks, ObjectStep, Verdict};
 use crate::cell::location::LocationProblem;
 use crate::names;
-use crate::objects::{controller_name, controller_uid, is_terminating, owner_reference};
+use crate::objects::{
+    controller_name, controller_uid, is_terminating, owner_reference, undecodable_of_name,
+};
 
 /// The labels of an Instance that its claims have too.
 const LABELS: [&str; 4] = [
@@ -42,6 +45,8 @@ pub(super) struct Observed<'a> {
     /// The location of the cell for the city of the Instance.
     pub(super) location: Result<LocationReference, LocationProblem>,
     pub(super) claims: &'a [Arc<NetworkInterfaceClaim>],
+    /// The claims that cannot be decoded.
+    pub(super) undecodable: &'a [Arc<InvalidObject>],
     pub(super) interfaces: &'a [Arc<NetworkInterface>],
     pub(super) now: Timestamp,
 }
@@ -53,6 +58,8 @@ enum Claim<'a> {
     Free(String),
     /// The name becomes free later.
     Taken(String),
+    /// It may be this one, which cannot be decoded.
+    Unreadable(&'a Arc<InvalidObject>),
 }
 
 /// Returns what the networks of an Instance need.
@@ -69,7 +76,7 @@ pub(super) fn networks(observed: &Observed<'_>) -> Networks {
     let found = || {
         claims.iter().filter_map(|claim| match claim {
             Claim::Found(claim) => Some(*claim),
-            Claim::Free(_) | Claim::Taken(_) => None,
+            Claim::Free(_) | Claim::Taken(_) | Claim::Unreadable(_) => None,
         })
     };
     let holder = holder::report(instance, found(), observed.interfaces, observed.now);
@@ -103,7 +110,7 @@ pub(super) fn networks(observed: &Observed<'_>) -> Networks {
     let missing = interfaces.iter().zip(&claims);
     let missing = missing.filter_map(|((name, interface), claim)| match claim {
         Claim::Free(free) => Some(new_claim(instance, free, name, interface)),
-        Claim::Found(_) | Claim::Taken(_) => None,
+        Claim::Found(_) | Claim::Taken(_) | Claim::Unreadable(_) => None,
     });
     let mut steps = missing.map(Box::new).map(ObjectStep::CreateInterfaceClaim);
     Networks {
@@ -156,8 +163,13 @@ fn claim<'a>(observed: &Observed<'a>, interface: &str) -> Claim<'a> {
     let readable = format!("{instance_name}-{interface}");
     let parts = [&instance_name, interface];
     // One name is free, because there is one more name than there are claims.
-    let names = names::derived_object_names(&readable, &parts).take(observed.claims.len() + 1);
-    for name in names {
+    let count = observed.claims.len() + observed.undecodable.len() + 1;
+    let names = || names::derived_object_names(&readable, &parts).take(count);
+    let invalid = names().find_map(|it| undecodable_of_name(observed.undecodable, &it));
+    if let Some(invalid) = invalid {
+        return Claim::Unreadable(invalid);
+    }
+    for name in names() {
         let Some(other) = of_name(&name) else {
             return Claim::Free(name);
         };
@@ -221,6 +233,9 @@ fn verdict<'n>(interfaces: impl Iterator<Item = &'n str>, claims: &[Claim<'_>]) 
                     format!("NetworkInterfaceClaim {name} of another Instance must end first");
                 waits_for.get_or_insert(message);
                 continue;
+            }
+            Claim::Unreadable(invalid) => {
+                return Verdict::unreadable::<NetworkInterfaceClaim>(invalid);
             }
         };
         if is_terminating(claim.as_ref()) {

@@ -21,11 +21,13 @@ pub(super) struct ObjectsOfBindings {
     /// The Locations of all namespaces.
     locations: Vec<Arc<Location>>,
     /// The Locations that cannot be decoded.
-    undecodable: Vec<Arc<InvalidObject>>,
+    undecodable_locations: Vec<Arc<InvalidObject>>,
     instances: Option<Vec<Arc<Instance>>>,
     bindings: Vec<Arc<NetworkBinding>>,
+    undecodable_bindings: Vec<Arc<InvalidObject>>,
     contexts: Vec<Arc<NetworkContext>>,
     subnet_claims: Vec<Arc<SubnetClaim>>,
+    undecodable_claims: Vec<Arc<InvalidObject>>,
     subnets: Vec<Arc<Subnet>>,
 }
 
@@ -37,14 +39,16 @@ impl ObjectsOfBindings {
     /// The verdict about networks as for [`listed`].
     pub(super) fn list(cell: &CellCaches, namespace: &str) -> Result<Self, Verdict> {
         let networks = &cell.networks;
-        let (locations, undecodable) = listed_everywhere(&networks.locations)?;
+        let (locations, undecodable_locations) = listed_everywhere(&networks.locations)?;
         Ok(Self {
             locations,
-            undecodable,
+            undecodable_locations,
             instances: cell.instances.list(namespace).ok(),
             bindings: listed(&networks.bindings, namespace)?,
+            undecodable_bindings: networks.bindings.undecodable(namespace),
             contexts: listed(&networks.contexts, namespace)?,
             subnet_claims: listed(&networks.subnet_claims, namespace)?,
+            undecodable_claims: networks.subnet_claims.undecodable(namespace),
             subnets: listed(&networks.subnets, namespace)?,
         })
     }
@@ -62,7 +66,12 @@ impl ObjectsOfBindings {
         let used = bindings::used_locations(deployment, &self.bindings);
         let preferred = own.into_iter().chain(used);
         let city = &deployment.spec.city_code;
-        location::location_of_city(&self.locations, &self.undecodable, preferred, city)
+        location::location_of_city(
+            &self.locations,
+            &self.undecodable_locations,
+            preferred,
+            city,
+        )
     }
 
     /// Returns the snapshot of a deployment whose new Instances are in this location.
@@ -76,8 +85,10 @@ impl ObjectsOfBindings {
             location,
             instances: self.instances.as_deref(),
             bindings: &self.bindings,
+            undecodable_bindings: &self.undecodable_bindings,
             contexts: &self.contexts,
             subnet_claims: &self.subnet_claims,
+            undecodable_claims: &self.undecodable_claims,
             subnets: &self.subnets,
         }
     }

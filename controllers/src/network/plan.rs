@@ -13,15 +13,19 @@ use api::networking::{NetworkBinding, NetworkInterface, NetworkInterfaceClaim, S
 use api::reasons::network_ready as reason;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Resource;
+use kube::core::error_boundary::InvalidObject;
 use std::sync::Arc;
 
 use crate::cell::location::{self, LocationProblem, is_namespaced};
 use crate::gate::{self, GateStep};
-use crate::objects::is_terminating;
+use crate::objects::{describe_undecodable, is_terminating};
 
 /// How long networks are awaited before the Instance shows it. Quick networks then cost no write. Creation times have
 /// whole seconds, so this is at least one second.
 const SHOWN: SignedDuration = SignedDuration::from_secs(2);
+/// The wait for an object that cannot be decoded. If it has another owner, it triggers nothing.
+const UNREADABLE: Duration = Duration::from_mins(1);
 
 /// What the networks of an Instance need.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -61,6 +65,16 @@ pub(super) enum Verdict {
         reason: &'static str,
         message: String,
     },
+}
+
+impl Verdict {
+    /// Returns the verdict about an object that cannot be decoded and that the Instance may need.
+    pub(super) fn unreadable<K: Resource<DynamicType = ()>>(invalid: &InvalidObject) -> Self {
+        Self::Unclear {
+            reason: reason::NETWORK_UNREADABLE,
+            message: describe_undecodable::<K>(invalid),
+        }
+    }
 }
 
 impl From<LocationProblem> for Verdict {
@@ -182,6 +196,7 @@ pub(super) fn plan(instance: &Instance, networks: Networks, now: Timestamp) -> P
             look_again: hidden_for,
         };
     }
+    let look_again = matches!(verdict, Verdict::Unclear { .. }).then_some(UNREADABLE);
     let gate = condition(verdict, now).map(|wanted| gate::NETWORK.step(instance, wanted));
     let interfaces = interfaces.filter(|it| is_changed(instance, it) && gate.is_some());
     let step = match (gate.flatten(), interfaces) {
@@ -197,8 +212,8 @@ pub(super) fn plan(instance: &Instance, networks: Networks, now: Timestamp) -> P
         (None, None) => last,
     };
     Plan {
+        look_again: look_again.filter(|_| step.is_none()),
         step,
-        look_again: None,
     }
 }
 

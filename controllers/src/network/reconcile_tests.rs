@@ -334,6 +334,58 @@ async fn a_claim_that_is_deleted_by_hand_is_made_again() {
     assert_eq!(system.reason().unwrap(), reason::PROVISIONING);
 }
 
+/// The API server would refuse another object of this name.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_decoded_has_its_name() {
+    let context = "default-default-dfw";
+    let bound = json!({
+        "networkContextRef": {"namespace": HUB_NAMESPACE, "name": context},
+        "conditions": [objects::condition("Ready", "True")],
+    });
+    let (claims, bindings) = (Networking::InterfaceClaims, Networking::Bindings);
+    for (strategy, kind, name) in [
+        (claims, "NetworkInterfaceClaim", CLAIM),
+        (bindings, "NetworkBinding", "web-net-0"),
+        (bindings, "SubnetClaim", "default-default-dfw-0"),
+    ] {
+        let named = |kind: &str, name: &str| {
+            let metadata = json!({"name": name, "namespace": HUB_NAMESPACE});
+            json!({"apiVersion": VERSION, "kind": kind, "metadata": metadata, "spec": {}})
+        };
+        let mut invalid = named(kind, name);
+        invalid["spec"] = json!(7);
+        let system = System::start(
+            strategy,
+            vec![serving("dfw", "DFW"), location("DFW"), invalid],
+        )
+        .await;
+        if kind == "SubnetClaim" {
+            let mut made = named("NetworkContext", context);
+            made["status"] = bound.clone();
+            system.planes.cell.put(made);
+            settle().await;
+            system.writes().await;
+            let cell = &system.planes.cell;
+            let status = bound.clone();
+            cell.modify::<NetworkBinding>(HUB_NAMESPACE, "web-net-0", |it| it["status"] = status);
+            settle().await;
+        }
+        let writes = system.writes().await;
+        assert!(
+            !writes.iter().any(|it| it.starts_with("create ")),
+            "{writes:?}"
+        );
+        let (status, reason, message) = system.condition().unwrap();
+        assert_eq!(status, ConditionStatus::Unknown, "{kind}");
+        assert_eq!(reason, reason::NETWORK_UNREADABLE);
+        let expected = format!("{kind} {name} cannot be decoded: ");
+        assert!(message.starts_with(&expected), "{message}");
+        let again = Outcome::Again(Duration::from_mins(1));
+        assert_eq!(system.reconcile().await, (again, Vec::new()), "{kind}");
+        assert_eq!(system.gates(), [NETWORK_GATE, QUOTA_GATE]);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_refused_claim_says_why() {
     let system = System::with_claims("DFW").await;

@@ -7,11 +7,14 @@ use api::instance::LocationReference;
 use api::network_interface::{InstanceNetworkInterface, NetworkReference};
 use api::networking::{NetworkBinding, NetworkBindingSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::error_boundary::InvalidObject;
 use kube::{Resource, ResourceExt};
 
 use crate::cell::location::are_equal;
 use crate::names;
-use crate::objects::{controller_name, controller_uid, is_terminating, owner_reference};
+use crate::objects::{
+    controller_name, controller_uid, is_terminating, owner_reference, undecodable_of_name,
+};
 
 /// An interface of the Instances of a WorkloadDeployment, on a network in a location.
 #[derive(Clone, Copy)]
@@ -31,6 +34,8 @@ pub(super) enum Found<'b> {
     Free(String),
     /// The binding of this name ends soon.
     Taken(String),
+    /// It may be this one, which cannot be decoded.
+    Unreadable(&'b Arc<InvalidObject>),
 }
 
 /// Returns whether the binding belongs to this WorkloadDeployment.
@@ -54,7 +59,7 @@ impl<'a> Attachment<'a> {
         })
     }
 
-    /// Returns whether the binding is for this attachment. `bindings` is the number of bindings in the namespace.
+    /// Returns whether the binding is for this attachment. `bindings` is the number of all bindings in the namespace.
     pub(super) fn is_served_by(&self, binding: &NetworkBinding, bindings: usize) -> bool {
         let name = binding.metadata.name.as_deref();
         is_own(self.deployment, binding)
@@ -64,10 +69,11 @@ impl<'a> Attachment<'a> {
                 .is_some()
     }
 
-    /// Finds the binding. `is_used` tells whether another Instance uses a binding of the deployment.
+    /// Finds the binding. `undecodable` are the bindings that cannot be decoded. `is_used` tells whether another Instance uses a binding of the deployment.
     pub(super) fn find<'b>(
         &self,
         bindings: &'b [Arc<NetworkBinding>],
+        undecodable: &'b [Arc<InvalidObject>],
         is_used: impl Fn(&NetworkBinding) -> bool,
     ) -> Found<'b> {
         let of_name = |name: &str| {
@@ -79,11 +85,14 @@ impl<'a> Attachment<'a> {
                 && self.is_wanted(binding)
                 && !is_terminating(binding.as_ref())
         };
-        let own = self.first_name(bindings.len(), |name| {
-            of_name(&name).filter(is_ready_to_use)
-        });
+        let count = bindings.len() + undecodable.len();
+        let own = self.first_name(count, |name| of_name(&name).filter(is_ready_to_use));
         if let Some(own) = own {
             return Found::Binding(own);
+        }
+        let invalid = self.first_name(count, |name| undecodable_of_name(undecodable, &name));
+        if let Some(invalid) = invalid {
+            return Found::Unreadable(invalid);
         }
         // A binding that stays keeps its name, and so does one whose end may take as long as the Instances that use it.
         let ends_soon = |binding: &NetworkBinding| match is_own(self.deployment, binding) {
@@ -94,7 +103,7 @@ impl<'a> Attachment<'a> {
                     == self.deployment.metadata.name.as_deref()
             }
         };
-        let free = self.first_name(bindings.len(), |name| match of_name(&name) {
+        let free = self.first_name(count, |name| match of_name(&name) {
             None => Some(Found::Free(name)),
             Some(binding) => ends_soon(binding).then_some(Found::Taken(name)),
         });

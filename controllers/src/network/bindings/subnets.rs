@@ -9,12 +9,15 @@ use api::network_interface::LocalReference;
 use api::networking::{NetworkContext, READY, Subnet, SubnetClaim, SubnetClaimSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::ResourceExt;
+use kube::core::error_boundary::InvalidObject;
 
-use super::need::{Need, waiting};
+use super::need::{Need, unreadable, waiting};
 use crate::cell::location::are_equal;
 use crate::names;
 use crate::network::plan::ObjectStep;
-use crate::objects::{MANAGED_BY, is_managed, is_terminating, owner_reference};
+use crate::objects::{
+    MANAGED_BY, is_managed, is_terminating, owner_reference, undecodable_of_name,
+};
 
 /// Class of the Subnets of Instances.
 const CLASS: &str = "private";
@@ -26,6 +29,8 @@ const FAMILY: &str = "IPv4";
 pub(super) struct Subnets<'a> {
     pub(super) deployment: &'a WorkloadDeployment,
     pub(super) claims: &'a [Arc<SubnetClaim>],
+    /// The SubnetClaims that cannot be decoded.
+    pub(super) undecodable: &'a [Arc<InvalidObject>],
     pub(super) made: &'a [Arc<Subnet>],
 }
 
@@ -85,8 +90,13 @@ impl Subnets<'_> {
         let readable = format!("{context}-0");
         let parts = [context, &location.name];
         // One name is free, because there is one more name than there are claims.
-        let names = names::derived_object_names(&readable, &parts).take(self.claims.len() + 1);
-        for name in names {
+        let count = self.claims.len() + self.undecodable.len() + 1;
+        let names = || names::derived_object_names(&readable, &parts).take(count);
+        let invalid = names().find_map(|it| undecodable_of_name(self.undecodable, &it));
+        if let Some(invalid) = invalid {
+            return unreadable::<SubnetClaim, _>(invalid);
+        }
+        for name in names() {
             match of_name(&name) {
                 None => {
                     let claim = self.new_claim(name, context, location);

@@ -51,6 +51,7 @@ struct System {
     /// The other Instances.
     instances: Vec<Value>,
     bindings: Vec<Value>,
+    undecodable_bindings: Vec<Arc<InvalidObject>>,
     contexts: Vec<Value>,
     claims: Vec<Value>,
     subnets: Vec<Value>,
@@ -102,8 +103,10 @@ impl System {
             location: &Ok(object(location)),
             instances,
             bindings: &shared(self.bindings.iter().cloned().map(object)),
+            undecodable_bindings: &self.undecodable_bindings,
             contexts: &shared(self.contexts.iter().cloned().map(object)),
             subnet_claims: &shared(self.claims.iter().cloned().map(object)),
+            undecodable_claims: &[],
             subnets: &shared(self.subnets.iter().cloned().map(object)),
         })
     }
@@ -454,6 +457,28 @@ fn a_binding_of_the_go_manager_stays_while_an_instance_may_use_it() {
     assert_eq!(surplus(&system), all);
 }
 
+/// The names go on behind a binding that cannot be decoded.
+#[test]
+fn a_binding_behind_one_that_cannot_be_decoded_is_in_use() {
+    let invalid = |name: &str| {
+        Arc::new(InvalidObject {
+            error: "its spec is a number".to_owned(),
+            metadata: object(json!({"namespace": "ns-1", "name": name})),
+        })
+    };
+    let mut system = System::running(&["a"]);
+    system.bindings[0]["metadata"]["name"] = json!(hashed(0, "a", "dfw"));
+    system.undecodable_bindings = vec![invalid("web-net-0")];
+    assert_eq!(system.planned().verdict, Verdict::Ready);
+    assert_eq!(system.leftovers(), []);
+    system.bindings.clear();
+    let networks = system.planned();
+    assert_eq!((networks.step, networks.release), (None, None));
+    let message = "NetworkBinding web-net-0 cannot be decoded: its spec is a number".to_owned();
+    let reason = reason::NETWORK_UNREADABLE;
+    assert_eq!(networks.verdict, Verdict::Unclear { reason, message });
+}
+
 /// A binding that ends keeps its name for a moment. It may keep it for as long as the Instances that use it run.
 #[test]
 fn a_name_is_awaited_only_if_it_becomes_free_soon() {
@@ -595,8 +620,10 @@ fn nothing_is_made_without_a_location() {
         location: &location,
         instances: Some(&[]),
         bindings: &[],
+        undecodable_bindings: &[],
         contexts: &[],
         subnet_claims: &[],
+        undecodable_claims: &[],
         subnets: &[],
     };
     let networks = networks(observed, &instance("ns-1", "web-0"), &location);

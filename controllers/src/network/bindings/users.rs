@@ -23,6 +23,8 @@ pub(super) struct Users<'a> {
     /// The Instances of the namespace. `None` if one of them cannot be decoded.
     pub(super) instances: Option<&'a [Arc<Instance>]>,
     pub(super) bindings: &'a [Arc<NetworkBinding>],
+    /// Number of all bindings of the namespace. Some of them may not be decodable.
+    pub(super) binding_count: usize,
 }
 
 impl<'a> Users<'a> {
@@ -112,8 +114,9 @@ impl<'a> Users<'a> {
         };
         let is_bound = |attachment: Attachment<'_>| {
             let mut bindings = self.bindings.iter();
-            let count = self.bindings.len();
-            bindings.any(|it| attachment.is_served_by(it, count) && context_of(it).is_some())
+            bindings.any(|it| {
+                attachment.is_served_by(it, self.binding_count) && context_of(it).is_some()
+            })
         };
         let mut own = instances.iter().filter(|it| self.is_of_deployment(it));
         self.attachments_of_template(location).all(is_bound)
@@ -165,7 +168,7 @@ impl<'a> Users<'a> {
     ) -> bool {
         attachments
             .into_iter()
-            .any(|it| it.is_served_by(binding, self.bindings.len()))
+            .any(|it| it.is_served_by(binding, self.binding_count))
     }
 }
 

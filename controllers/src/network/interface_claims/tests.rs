@@ -55,6 +55,7 @@ fn planned(instance: &Instance, claims: Vec<Value>) -> Networks {
         instance,
         location: Ok(location()),
         claims: &claims,
+        undecodable: &[],
         interfaces: &[],
         now: now(),
     })
@@ -315,6 +316,7 @@ fn a_wrong_location_holds() {
         instance: &holder,
         location: Err(problem.clone()),
         claims: &[],
+        undecodable: &[],
         interfaces: &[],
         now: now(),
     });
