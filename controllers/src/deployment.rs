@@ -92,6 +92,10 @@ impl DeploymentController {
         let confirmed = self.confirm(&mut view, &deployments, &instances).await;
         let is_confirmed = errors.note(confirmed).is_some();
         let mut plan = view.plan();
+        if !view.unasked().is_empty() {
+            // It is not known what the status must say about these Instances.
+            plan.status = None;
+        }
         let deployment = view.deployment.as_ref();
         let finalizer = finalizers::WORKLOAD_CONTROLLER;
         if plan.add_finalizer {
@@ -185,7 +189,7 @@ impl DeploymentController {
         })
     }
 
-    /// Asks for the quota that a replacement needs, and then confirms a deletion that is the next step. The deletion
+    /// Asks for the quota that replacements need, and then confirms a deletion that is the next step. The deletion
     /// follows at once.
     async fn confirm(
         &self,
@@ -194,15 +198,14 @@ impl DeploymentController {
         instances: &Collection<'_, Instance>,
     ) -> Result<(), ReconcileError> {
         loop {
-            while let Some(instance) = view.unasked() {
-                let spec = &view.deployment.spec.template.spec;
-                let held = self.quota.holds(&instance, spec).await;
-                view.note_quota(&instance, held);
-            }
+            let replaced = view.unasked();
+            let spec = &view.deployment.spec.template.spec;
+            let held = self.quota.holds(&replaced, spec).await;
+            view.note_quota(&replaced, held);
             view.confirm_deletion(deployments, instances, &self.writer)
                 .await?;
             // The API server can have another Instance or another template than the cache.
-            if view.unasked().is_none() {
+            if view.unasked().is_empty() {
                 return Ok(());
             }
         }

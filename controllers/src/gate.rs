@@ -34,6 +34,12 @@ pub(crate) const QUOTA: Gate = Gate {
     condition: QUOTA_GRANTED,
 };
 
+/// Returns whether an Instance has a closed gate. Such an Instance has never run.
+pub(crate) fn has_gates(instance: &Instance) -> bool {
+    let controller = instance.spec.controller.as_ref();
+    controller.is_some_and(|controller| !controller.scheduling_gates.is_empty())
+}
+
 /// The next write of the controller of a gate.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum GateStep {

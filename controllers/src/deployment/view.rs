@@ -12,7 +12,7 @@ use kube::core::error_boundary::InvalidObject;
 use serde_json::json;
 
 pub(super) use super::plan::QuotaAnswers;
-use super::plan::{Observed, Plan, QuotaKey, RolloutStep, plan, spec_of_template, template_hash};
+use super::plan::{Observed, Plan, RolloutStep, plan, quota_key, spec_of_template, template_hash};
 use crate::autoscaler::AutoscalerView;
 use crate::objects::contains;
 use crate::quota::Held;
@@ -44,26 +44,23 @@ impl View {
         }
     }
 
-    /// Returns the Instance that the next step replaces, if its replacement's quota has not been asked for.
-    pub(super) fn unasked(&self) -> Option<Arc<Instance>> {
-        match self.plan().steps.into_iter().next() {
-            Some(RolloutStep::Replace(instance)) => {
-                let key = self.quota_key(&instance);
-                (!self.quota.contains_key(&key)).then_some(instance)
-            }
+    /// Returns the Instances to replace whose replacements' quota has not been asked for.
+    pub(super) fn unasked(&self) -> Vec<Arc<Instance>> {
+        let hash = template_hash(&self.deployment);
+        let replaced = self.plan().steps.into_iter().filter_map(|step| match step {
+            RolloutStep::Replace(instance) => Some(instance),
             _ => None,
-        }
+        });
+        replaced
+            .filter(|instance| !self.quota.contains_key(&quota_key(instance, &hash)))
+            .collect()
     }
 
-    /// Records why an Instance must not be replaced, or that it may be.
-    pub(super) fn note_quota(&mut self, instance: &Instance, held: Option<Held>) {
-        let key = self.quota_key(instance);
-        self.quota.insert(key, held);
-    }
-
-    fn quota_key(&self, instance: &Instance) -> QuotaKey {
-        let uid = instance.metadata.uid.clone();
-        (uid.unwrap_or_default(), template_hash(&self.deployment))
+    /// Records for each of these Instances why it must not be replaced, or that it may be.
+    pub(super) fn note_quota(&mut self, instances: &[Arc<Instance>], held: Vec<Option<Held>>) {
+        let hash = template_hash(&self.deployment);
+        let keys = instances.iter().map(|instance| quota_key(instance, &hash));
+        self.quota.extend(keys.zip(held));
     }
 
     /// Returns how long Instances have been held for their replacements' quota, if one is held.

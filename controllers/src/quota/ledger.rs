@@ -40,7 +40,7 @@ pub type ConnectLedger = Box<dyn Fn(&ProjectName) -> Result<Client, ConnectError
 /// Longest wait for an answer. It is shorter than that of other requests, so that a terminating Instance can ask
 /// several times before it is released.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a list of AllowanceBuckets is used. The WorkloadDeployments of a project ask at the same time.
+/// How long a list of AllowanceBuckets is used. One change of a Workload makes several WorkloadDeployments ask.
 const LISTED: Duration = Duration::from_secs(2);
 /// The cause of a 403 for a new object in a Namespace that is being deleted.
 const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
@@ -64,7 +64,7 @@ pub(super) struct ProjectLedger {
     /// The quota that is left, while an Instance is denied.
     buckets: Mutex<Option<WatchedBuckets>>,
     /// The quota that was left when it was last listed.
-    listed: Mutex<Option<(Instant, Arc<Vec<AllowanceBucket>>)>>,
+    listed: Mutex<Option<(Instant, Arc<QuotaLeft>)>>,
 }
 
 /// The claim of an Instance, and the name that a new claim gets.
@@ -73,6 +73,41 @@ pub(super) struct FoundClaim {
     pub(super) claim: Option<ResourceClaim>,
     /// A name that no claim of another Instance has.
     pub(super) free_name: String,
+}
+
+/// The quota that a project has left.
+pub(super) struct QuotaLeft {
+    project: ProjectName,
+    buckets: Vec<AllowanceBucket>,
+    /// The name of an AllowanceBucket that cannot be decoded.
+    undecodable: Option<String>,
+}
+
+impl QuotaLeft {
+    /// Returns those of these amounts that the project does not have left.
+    ///
+    /// # Errors
+    ///
+    /// [`LedgerProblem`] if a bucket that cannot be decoded may have them.
+    pub(super) fn lacks(
+        &self,
+        requests: &[ResourceRequest],
+    ) -> Result<Vec<ResourceRequest>, LedgerProblem> {
+        let is_left = |request: &ResourceRequest| {
+            let mut buckets = self.buckets.iter();
+            buckets.any(|bucket| bucket.has_room(self.project.as_str(), request))
+        };
+        let missing = requests.iter().filter(|request| !is_left(request));
+        let missing: Vec<_> = missing.cloned().collect();
+        match &self.undecodable {
+            Some(name) if !missing.is_empty() => Err(LedgerProblem {
+                reason: reason::MISCONFIGURED,
+                message: format!("AllowanceBucket {name} of the project cannot be decoded"),
+                remedy: Remedy::Correct,
+            }),
+            _ => Ok(missing),
+        }
+    }
 }
 
 impl Ledgers {
@@ -203,33 +238,17 @@ impl ProjectLedger {
         buckets.have_room(&self.project, requests)
     }
 
-    /// Asks which of these amounts the project does not have left. Returns none if the cell may not list them.
+    /// Lists the AllowanceBuckets of the project, unless they were listed a moment ago. Returns `None` if the cell may
+    /// not list them.
     ///
     /// # Errors
     ///
     /// [`LedgerProblem`] if it is not known how much is left.
-    pub(super) async fn lacks(
-        &self,
-        requests: &[ResourceRequest],
-    ) -> Result<Vec<ResourceRequest>, LedgerProblem> {
-        let Some(buckets) = self.list_buckets().await? else {
-            return Ok(Vec::new());
-        };
-        let is_left = |request: &ResourceRequest| {
-            let mut buckets = buckets.iter();
-            buckets.any(|bucket| bucket.has_room(self.project.as_str(), request))
-        };
-        let missing = requests.iter().filter(|request| !is_left(request));
-        Ok(missing.cloned().collect())
-    }
-
-    /// Lists the AllowanceBuckets of the project, unless they were listed a moment ago. Returns `None` if the cell may
-    /// not list them. A bucket that cannot be decoded is left out.
-    async fn list_buckets(&self) -> Result<Option<Arc<Vec<AllowanceBucket>>>, LedgerProblem> {
-        if let Some((listed, buckets)) = lock(&self.listed).as_ref()
+    pub(super) async fn left(&self) -> Result<Option<Arc<QuotaLeft>>, LedgerProblem> {
+        if let Some((listed, left)) = lock(&self.listed).as_ref()
             && listed.elapsed() < LISTED
         {
-            return Ok(Some(Arc::clone(buckets)));
+            return Ok(Some(Arc::clone(left)));
         }
         let api: Api<DeserializeGuard<AllowanceBucket>> =
             Api::namespaced(self.client.clone(), BUCKETS_NAMESPACE);
@@ -240,13 +259,23 @@ impl ProjectLedger {
                 Err(error) => Err(ReconcileError::api("list AllowanceBuckets", error)),
             }
         });
-        let Some(buckets) = listed.await? else {
+        let Some(listed) = listed.await? else {
             return Ok(None);
         };
-        let readable = buckets.into_iter().filter_map(|bucket| bucket.0.ok());
-        let buckets = Arc::new(readable.collect());
-        *lock(&self.listed) = Some((Instant::now(), Arc::clone(&buckets)));
-        Ok(Some(buckets))
+        let mut left = QuotaLeft {
+            project: self.project.clone(),
+            buckets: Vec::new(),
+            undecodable: None,
+        };
+        for bucket in listed {
+            match bucket.0 {
+                Ok(bucket) => left.buckets.push(bucket),
+                Err(invalid) => left.undecodable = invalid.metadata.name,
+            }
+        }
+        let left = Arc::new(left);
+        *lock(&self.listed) = Some((Instant::now(), Arc::clone(&left)));
+        Ok(Some(left))
     }
 
     /// Returns whether the quota that is left is watched.

@@ -11,10 +11,11 @@ use jiff::SignedDuration;
 use kube::ResourceExt;
 
 use super::amounts;
-use super::ledger::Ledgers;
+use super::ledger::{Ledgers, QuotaLeft};
 use super::plan::intervals::{RETRY, interval};
-use super::plan::{LedgerProblem, Remedy, is_gated};
+use super::plan::{LedgerProblem, Remedy};
 use crate::cell::CellCaches;
+use crate::gate::has_gates;
 use crate::hub::upstream::Upstream;
 use crate::objects::has_finalizer;
 
@@ -39,43 +40,28 @@ impl ReplacementQuota {
         Self { cell, ledgers }
     }
 
-    /// Returns why an Instance must not be replaced now by one of this spec. Returns `None` if the new one needs no more
-    /// quota, if its project has the difference left, and if the cell may not see what is left. An Instance whose gate
-    /// is closed does not run, so nothing is lost with it.
-    pub(crate) async fn holds(&self, instance: &Instance, spec: &InstanceSpec) -> Option<Held> {
-        let ledgers = self.ledgers.as_ref().filter(|_| !is_gated(instance))?;
-        // An Instance without the finalizer holds no quota.
-        let former = match has_finalizer(instance, finalizers::QUOTA_CLAIM) {
-            true => amounts::requests(&instance.spec),
-            false => Vec::new(),
+    /// Returns for each of these Instances of one namespace why it must not be replaced now by one of this spec. `None`
+    /// means that the new one needs no more quota, that the project has the difference left, or that the cell may not
+    /// see what is left. An Instance with a closed gate has never run, so nothing is lost with it.
+    pub(crate) async fn holds(
+        &self,
+        instances: &[Arc<Instance>],
+        spec: &InstanceSpec,
+    ) -> Vec<Option<Held>> {
+        let wanted = amounts::requests(spec);
+        let more: Vec<_> = instances.iter().map(|it| beyond(it, &wanted)).collect();
+        let asks = more.iter().any(|more| !more.is_empty());
+        let (Some(ledgers), Some(first), true) = (&self.ledgers, instances.first(), asks) else {
+            return vec![None; instances.len()];
         };
-        let more = amounts::beyond(&former, &amounts::requests(spec));
-        if more.is_empty() {
-            return None;
-        }
-        let (reason, cause) = match self.lacks(ledgers, instance, &more).await {
-            Ok(lacks) => (reason::QUOTA_EXCEEDED, describe(&lacks)?),
-            Err(problem) => {
-                let reason = match problem.remedy {
-                    Remedy::Wait(_) | Remedy::Repeat => reason::BACKEND_UNAVAILABLE,
-                    Remedy::Correct | Remedy::ProjectGone => reason::MISCONFIGURED,
-                };
-                (reason, problem.message)
-            }
-        };
-        let name = instance.name_any();
-        Some(Held {
-            reason,
-            message: format!("Instance {name} keeps its former template: {cause}"),
-        })
+        let left = self.left(ledgers, first).await;
+        let instances = instances.iter().zip(&more);
+        instances
+            .map(|(instance, more)| held(instance, more, &left))
+            .collect()
     }
 
-    async fn lacks(
-        &self,
-        ledgers: &Ledgers,
-        instance: &Instance,
-        requests: &[ResourceRequest],
-    ) -> Result<Vec<ResourceRequest>, LedgerProblem> {
+    async fn left(&self, ledgers: &Ledgers, instance: &Instance) -> Left {
         let namespace = instance.namespace().unwrap_or_default();
         let metadata = self.cell.namespaces.metadata_of("", &namespace);
         let upstream = Upstream::of(&metadata.unwrap_or_default());
@@ -84,9 +70,50 @@ impl ReplacementQuota {
             message: format!("Namespace {namespace} does not identify its project: {error}"),
             remedy: Remedy::Correct,
         })?;
-        let ledger = ledgers.of(&upstream.project)?;
-        ledger.lacks(requests).await
+        ledgers.of(&upstream.project)?.left().await
     }
+}
+
+/// What a project has left. `None` if the cell may not see it.
+type Left = Result<Option<Arc<QuotaLeft>>, LedgerProblem>;
+
+/// Returns what an Instance needs beyond what it holds. Without the finalizer it holds nothing.
+fn beyond(instance: &Instance, wanted: &[ResourceRequest]) -> Vec<ResourceRequest> {
+    if has_gates(instance) {
+        return Vec::new();
+    }
+    let former = match has_finalizer(instance, finalizers::QUOTA_CLAIM) {
+        true => amounts::requests(&instance.spec),
+        false => Vec::new(),
+    };
+    amounts::beyond(&former, wanted)
+}
+
+/// Returns why an Instance stays that needs this much more.
+fn held(instance: &Instance, more: &[ResourceRequest], left: &Left) -> Option<Held> {
+    if more.is_empty() {
+        return None;
+    }
+    let lacks = match left {
+        Ok(None) => return None,
+        Ok(Some(left)) => left.lacks(more),
+        Err(problem) => Err(problem.clone()),
+    };
+    let (reason, cause) = match lacks {
+        Ok(lacks) => (reason::QUOTA_EXCEEDED, describe(&lacks)?),
+        Err(problem) => {
+            let reason = match problem.remedy {
+                Remedy::Wait(_) | Remedy::Repeat => reason::BACKEND_UNAVAILABLE,
+                Remedy::Correct | Remedy::ProjectGone => reason::MISCONFIGURED,
+            };
+            (reason, problem.message)
+        }
+    };
+    let name = instance.name_any();
+    Some(Held {
+        reason,
+        message: format!("Instance {name} keeps its former template: {cause}"),
+    })
 }
 
 /// Returns when the quota for a replacement is asked for again. `held` is the time since it was missing. A raised quota

@@ -34,19 +34,20 @@ pub(in crate::deployment) struct Observed<'a> {
     pub(in crate::deployment) now: Timestamp,
 }
 
-/// The UID of an Instance, and the hash of the template of its replacement.
-pub(in crate::deployment) type QuotaKey = (String, String);
+/// The UID and the generation of an Instance, and the hash of the template of its replacement.
+pub(in crate::deployment) type QuotaKey = (String, i64, String);
 /// Why an Instance must not be replaced, or `None` if it may be.
 pub(in crate::deployment) type QuotaAnswers = BTreeMap<QuotaKey, Option<Held>>;
 
-/// Returns the Instances that must not be replaced by this template, and why.
-fn held(answers: &QuotaAnswers, template_hash: &str) -> BTreeMap<String, Held> {
-    let about_template = answers
-        .iter()
-        .filter(|((_, hash), _)| hash == template_hash);
-    about_template
-        .filter_map(|((uid, _), held)| Some((uid.clone(), held.clone()?)))
-        .collect()
+/// Returns the key of the question whether the quota is enough to replace this Instance. The answer depends on its gates
+/// and its size, so on its generation.
+pub(in crate::deployment) fn quota_key(instance: &Instance, template_hash: &str) -> QuotaKey {
+    let metadata = &instance.metadata;
+    (
+        metadata.uid.clone().unwrap_or_default(),
+        metadata.generation.unwrap_or_default(),
+        template_hash.to_owned(),
+    )
 }
 
 /// The Instances in the namespace of a WorkloadDeployment.
@@ -78,7 +79,12 @@ impl Instances {
         let own_undecodable = undecodable(observed);
         let names = observed.undecodable.iter();
         let template_hash = template_hash(observed.deployment);
-        let held = held(observed.quota, &template_hash);
+        let held = own.iter().filter_map(|instance| {
+            let key = quota_key(instance, &template_hash);
+            let held = observed.quota.get(&key)?.clone()?;
+            Some((key.0, held))
+        });
+        let held = held.collect();
         Self {
             own: own.into_iter().cloned().collect(),
             former: former.iter().map(|instance| instance.name_any()).collect(),

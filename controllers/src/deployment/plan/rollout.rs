@@ -39,7 +39,8 @@ enum Slot<'a> {
 /// Returns the steps of the ordered rollout. The rollout first creates missing Instances and waits for unready ones, by
 /// ascending ordinal. Then it replaces Instances of another template, by descending ordinal. Finally it deletes surplus
 /// Instances. An unready Instance of another template is replaced immediately: it may become ready, but never with the
-/// right template. An Instance stays while the quota for its replacement is missing.
+/// right template. An Instance stays while the quota for its replacement is missing. If it is unready, no ready one is
+/// replaced, but surplus ones are deleted: they may hold the quota.
 ///
 /// Of the missing Instances, only the first gets a step. So the number of steps depends on the number of existing
 /// Instances, not on the desired number.
@@ -62,7 +63,7 @@ pub(super) fn steps(deployment: &WorkloadDeployment, instances: &Instances) -> V
     let missing = positions
         .take_while(|(position, ordinal)| position == *ordinal)
         .fold(0, |_, (position, _)| position + 1);
-    let (mut forward, mut replace) = (BTreeMap::new(), Vec::new());
+    let (mut forward, mut replace, mut held) = (BTreeMap::new(), Vec::new(), Vec::new());
     if missing < wanted {
         forward.insert(missing, RolloutStep::Create(missing));
     }
@@ -75,7 +76,10 @@ pub(super) fn steps(deployment: &WorkloadDeployment, instances: &Instances) -> V
             Slot::Own(instance) => match (is_ready(instance), is_drifted(instance)) {
                 (true, false) => continue,
                 (true, true) if is_held(instance) => continue,
-                (false, true) if is_held(instance) => wait(),
+                (false, true) if is_held(instance) => {
+                    held.push(wait());
+                    continue;
+                }
                 (true, true) => {
                     replace.push(RolloutStep::Replace(Arc::clone(instance)));
                     continue;
@@ -95,10 +99,15 @@ pub(super) fn steps(deployment: &WorkloadDeployment, instances: &Instances) -> V
             true => RolloutStep::Wait(instance.name_any()),
             false => RolloutStep::Delete(Arc::clone(instance)),
         });
+    if !held.is_empty() {
+        // One Instance is not ready already.
+        replace.clear();
+    }
     forward
         .into_values()
         .chain(replace.into_iter().rev())
         .chain(delete)
+        .chain(held)
         .collect()
 }
 

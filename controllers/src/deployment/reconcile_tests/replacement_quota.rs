@@ -157,24 +157,83 @@ async fn each_instance_is_held_for_itself() {
     );
 }
 
+/// Makes an Instance unready, with these gates.
+fn make_unready(planes: &CellPlanes, name: &str, gates: &Value) {
+    planes
+        .cell
+        .modify::<Instance>(HUB_NAMESPACE, name, |instance| {
+            instance["spec"]["controller"]["schedulingGates"] = gates.clone();
+            instance["status"]["conditions"][1]["status"] = json!("False");
+        });
+}
+
 /// An Instance that runs is not given up while its replacement would not get quota, also if it is not ready. One that
 /// has never run is replaced.
 #[tokio::test(start_paused = true)]
 async fn an_unready_instance_stays_if_it_runs() {
-    for (gates, deleted) in [(json!([]), 0), (json!([{"name": "Quota"}]), 1)] {
+    for (gates, deleted) in [
+        (json!([]), 0),
+        (json!([{"name": "Quota"}]), 1),
+        (json!([{"name": "Network"}]), 1),
+    ] {
         let (planes, project, controller) = start_sized().await;
         set_left(&project, 0);
-        planes
-            .cell
-            .modify::<Instance>(HUB_NAMESPACE, "web-1", |instance| {
-                instance["spec"]["controller"]["schedulingGates"] = gates.clone();
-                instance["status"]["conditions"][1]["status"] = json!("False");
-            });
+        make_unready(&planes, "web-1", &gates);
         change(&planes, |it| it["spec"]["template"] = template("2"));
         let (writes, _, _) = replicas_ready(&planes, &controller).await;
         let deletions = writes.iter().filter(|it| it.starts_with("delete"));
         assert_eq!(deletions.count(), deleted, "{writes:?}");
     }
+}
+
+/// Fewer Instances free the quota that an unready one waits for.
+#[tokio::test(start_paused = true)]
+async fn an_unready_instance_that_stays_blocks_no_surplus_one() {
+    let (planes, project, controller) = start_sized().await;
+    set_left(&project, 0);
+    make_unready(&planes, "web-0", &json!([]));
+    change(&planes, |it| it["spec"]["template"] = template("2"));
+    let (writes, _, shown) = replicas_ready(&planes, &controller).await;
+    assert!(
+        !writes.iter().any(|it| it.starts_with("delete")),
+        "{writes:?}"
+    );
+    assert_eq!(shown.reason, "QuotaExceeded");
+    change(&planes, |it| {
+        it["spec"]["scaleSettings"]["minReplicas"] = json!(1);
+    });
+    let (writes, _, _) = replicas_ready(&planes, &controller).await;
+    assert_eq!(writes[0], "delete instances ns-1/web-1");
+}
+
+/// The answer about an Instance whose gate was closed does not hold after the gate is open.
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_runs_meanwhile_is_asked_about_again() {
+    let (planes, project, controller) = start_sized().await;
+    set_left(&project, 0);
+    make_unready(&planes, "web-1", &json!([{"name": "Quota"}]));
+    planes
+        .cell
+        .modify::<Instance>(HUB_NAMESPACE, "web-1", |it| {
+            it["metadata"]["generation"] = json!(1);
+        });
+    change(&planes, |it| it["spec"]["template"] = template("2"));
+    settle().await;
+    // The cache does not have this yet.
+    planes
+        .cell
+        .modify::<Instance>(HUB_NAMESPACE, "web-1", |it| {
+            it["spec"]["controller"]["schedulingGates"] = json!([]);
+            it["metadata"]["generation"] = json!(2);
+        });
+    let context = crate::fixtures::servers::context();
+    let reconciled = controller.reconcile(&context, object_key("web")).await;
+    assert!(reconciled.is_ok(), "{reconciled:?}");
+    let writes = take_writes(&planes.servers());
+    assert!(
+        !writes.iter().any(|it| it.starts_with("delete")),
+        "{writes:?}"
+    );
 }
 
 /// Without an answer about the quota, a replacement waits, and the condition says what to correct.
@@ -209,6 +268,17 @@ async fn an_undecodable_bucket_hides_no_other_one() {
         "apiVersion": "quota.miloapis.com/v1alpha1", "kind": "AllowanceBucket",
         "metadata": {"name": "broken", "namespace": "milo-system", "uid": "c"}, "spec": 7,
     }));
+    change(&planes, |it| it["spec"]["template"] = template("4"));
+    let (writes, _, shown) = replicas_ready(&planes, &controller).await;
+    assert!(
+        !writes.iter().any(|it| it.starts_with("delete")),
+        "{writes:?}"
+    );
+    assert_eq!(shown.reason, "QuotaMisconfigured");
+    assert!(
+        shown.message.contains("AllowanceBucket broken"),
+        "{shown:?}"
+    );
     change(&planes, |it| it["spec"]["template"] = template("2"));
     let (writes, _, _) = replicas_ready(&planes, &controller).await;
     assert_eq!(writes[0], "delete instances ns-1/web-1");
