@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::cell::CellCaches;
 use crate::gate::{self, Gate};
 use crate::objects::{StringMap, controller_reference, covers, is_terminating};
-use crate::quota::{ReplacementQuota, asked_again};
+use crate::quota::ReplacementQuota;
 use crate::runtime::error::FirstError;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
@@ -183,10 +183,7 @@ impl DeploymentController {
         if plan.remove_finalizer {
             self.release(context, &deployments, deployment).await?;
         }
-        Ok(match view.held_for() {
-            Some(held) => Outcome::Again(asked_again(held)),
-            None => Outcome::Settled,
-        })
+        Ok(view.outcome())
     }
 
     /// Asks for the quota that replacements need, and then confirms a deletion that is the next step. The deletion

@@ -9,13 +9,14 @@ use api::{Instance, WorkloadDeployment, condition};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use kube::core::error_boundary::InvalidObject;
+use multicluster::Outcome;
 use serde_json::json;
 
 pub(super) use super::plan::QuotaAnswers;
 use super::plan::{Observed, Plan, RolloutStep, plan, quota_key, spec_of_template, template_hash};
 use crate::autoscaler::AutoscalerView;
 use crate::objects::contains;
-use crate::quota::Held;
+use crate::quota::{Held, asked_again};
 use crate::runtime::ReconcileError;
 use crate::runtime::write::{Collection, Writer};
 
@@ -63,15 +64,18 @@ impl View {
         self.quota.extend(keys.zip(held));
     }
 
-    /// Returns how long Instances have been held for their replacements' quota, if one is held.
-    pub(super) fn held_for(&self) -> Option<SignedDuration> {
-        self.quota.values().flatten().next()?;
+    /// Returns when to look again if nothing changes. No event tells that the quota of a replacement is there.
+    pub(super) fn outcome(&self) -> Outcome {
+        if self.quota.values().flatten().next().is_none() {
+            return Outcome::Settled;
+        }
         let former = self.deployment.status.as_ref();
         let former = former.and_then(|it| condition::find(&it.conditions, REPLICAS_READY));
         let since = former.filter(|it| it.is_false());
-        Some(since.map_or(SignedDuration::ZERO, |since| {
+        let held = since.map_or(SignedDuration::ZERO, |since| {
             self.now.duration_since(since.last_transition_time.0)
-        }))
+        });
+        Outcome::Again(asked_again(held))
     }
 
     pub(super) fn plan(&self) -> Plan {

@@ -24,9 +24,8 @@ const ALL: usize = WORKLOADS * PLACEMENTS;
 /// Time limit for Karmada and the networks.
 const MADE: Duration = Duration::from_mins(5);
 
-/// Makes 200 Instances whose claims are all decided at the end. Prints the time from the last grant to the last gate, and
-/// checks the number of writes. The proxies let one write pass at a time, so they are
-/// not used.
+/// Makes 200 Instances whose claims are all decided at the end. Prints the time from the last grant to the last gate,
+/// and checks the number of writes. The proxies let one write pass at a time, so they are not used.
 pub(crate) async fn two_hundred_at_once(gated: &GatedFederation) -> anyhow::Result<()> {
     let federation = &gated.federation;
     federation.take_cell_proxies(DFW).await?;

@@ -3,7 +3,7 @@
 use anyhow::{Context, ensure};
 use api::condition::{self, ConditionStatus};
 use api::instance::{PROGRAMMED, QUOTA_GATE, QUOTA_GRANTED, READY, RUNNING};
-use api::quota::ResourceClaim;
+use api::quota::{GRANTED, ResourceClaim};
 use api::{Instance, Workload};
 use harness::milo::StatusError;
 use harness::proxy::{FaultRule, ProxyFault};
@@ -14,6 +14,7 @@ use kube::api::DeleteParams;
 
 use super::fixture::{CONVERGED, GatedFederation, PROJECT, claimant};
 use crate::fixture::{DFW, Space, WITHIN};
+use crate::settled::quiet;
 
 /// A claim that is deleted by hand is made again: while it is not decided, while it is denied, and while its Instance
 /// runs. The Instance that runs does not notice.
@@ -38,6 +39,17 @@ pub(crate) async fn a_claim_is_deleted_by_hand(gated: &GatedFederation) -> anyho
 
     let before = space.in_cell::<Instance>(DFW).get(name).await?;
     delete_claim(gated, &space, name).await?;
+    wait::eventually("the new claim is granted", WITHIN, || async {
+        let claim = claim_of(gated, &space, name).await?;
+        let status = claim.status.unwrap_or_default();
+        ensure!(
+            condition::is_true(&status.conditions, GRANTED),
+            "{status:?}"
+        );
+        Ok(())
+    })
+    .await?;
+    quiet(&gated.federation).await?;
     gated.until_all_run(&space, &[DFW], 1).await?;
     let after = space.in_cell::<Instance>(DFW).get(name).await?;
     ensure!(

@@ -50,7 +50,12 @@ async fn kills(gated: &GatedFederation, some: Option<usize>) -> anyhow::Result<(
         runs(gated, &space).await?;
         let down = killed_after(gated, nth(deleted), delete(&space), gone(gated, &space)).await?;
         gone(gated, &space).await?;
-        abandoned(gated, nth(created)).await?;
+        let dropped = abandoned(gated, nth(created)).await?;
+        // The first write is always made.
+        ensure!(
+            kill > 0 || up && down && dropped,
+            "killed at the first write: {up}, {down}, {dropped}"
+        );
         eprintln!(
             "killed after write {} of the creation: {up}, {} of the deletion: {down}; over after {:.1} s",
             nth(created),
@@ -78,8 +83,9 @@ async fn undisturbed(gated: &GatedFederation) -> anyhow::Result<(usize, usize)> 
     Ok((created, deleted))
 }
 
-/// Deletes a Workload after the process of its cell was killed at this write of the creation.
-async fn abandoned(gated: &GatedFederation, write: usize) -> anyhow::Result<()> {
+/// Deletes a Workload after the process of its cell was killed at this write of the creation. Returns whether it was
+/// killed.
+async fn abandoned(gated: &GatedFederation, write: usize) -> anyhow::Result<bool> {
     let space = gated.space("abandoned").await?;
     let writes = &gated.proxies.writes;
     writes.stop_after(write);
@@ -98,7 +104,8 @@ async fn abandoned(gated: &GatedFederation, write: usize) -> anyhow::Result<()> 
     if is_stopped {
         manager.restart().await?;
     }
-    gone(gated, &space).await
+    gone(gated, &space).await?;
+    Ok(is_stopped)
 }
 
 /// Begins a change, kills the process after this write, and restarts it. Returns whether there were so many writes

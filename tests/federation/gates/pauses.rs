@@ -90,6 +90,7 @@ async fn pause(gated: &GatedFederation, length: Duration) -> anyhow::Result<()> 
     while_paused(&space, begin, length).await?;
     // This sleep is the rest of the pause.
     sleep_until(begin + length).await;
+    all_are_closed(&space).await?;
     drop(paused);
     gated.quota.resume().await;
 
@@ -139,6 +140,12 @@ async fn while_paused(space: &Space<'_>, begin: Instant, length: Duration) -> an
             begin.elapsed().as_secs_f64()
         );
     }
+    all_are_closed(space).await
+}
+
+/// Checks that no gate of an Instance that waits has opened.
+async fn all_are_closed(space: &Space<'_>) -> anyhow::Result<()> {
+    let instances = space.in_cell::<Instance>(DFW);
     for workload in [GRANTED, PENDING, FRESH] {
         let waiting = instances.get(&instance(workload)).await?;
         ensure!(

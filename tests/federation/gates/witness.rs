@@ -82,6 +82,7 @@ impl Witness {
     pub(super) fn check(&self) -> anyhow::Result<()> {
         let seen = lock(&self.seen);
         ensure!(seen.violations.is_empty(), "{:#?}", seen.violations);
+        ensure!(!seen.opened.is_empty(), "no gate was seen to open");
         for (claimant, created, opened) in &seen.opened {
             let mut grants = seen.granted.values();
             let is_paid =

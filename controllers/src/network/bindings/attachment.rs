@@ -69,7 +69,8 @@ impl<'a> Attachment<'a> {
                 .is_some()
     }
 
-    /// Finds the binding. `undecodable` are the bindings that cannot be decoded. `is_used` tells whether another Instance uses a binding of the deployment.
+    /// Finds the binding. `undecodable` are the bindings that cannot be decoded. `is_used` tells whether another Instance
+    /// uses a binding of the deployment.
     pub(super) fn find<'b>(
         &self,
         bindings: &'b [Arc<NetworkBinding>],
