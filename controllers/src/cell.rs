@@ -65,6 +65,18 @@ impl CellCaches {
         location::serving_location(&serving.readable(""), &serving.undecodable(""), city)
     }
 
+    /// Returns the project's namespace that a Namespace of the cell belongs to.
+    ///
+    /// # Errors
+    ///
+    /// A sentence about why it is unknown.
+    pub(crate) fn upstream_of(&self, namespace: &str) -> Result<upstream::Upstream, String> {
+        let metadata = self.namespaces.metadata_of("", namespace);
+        upstream::Upstream::of(&metadata.unwrap_or_default()).map_err(|error| {
+            format!("Namespace {namespace} does not identify its project: {error}")
+        })
+    }
+
     /// Returns whether the cell has an Instance of this project.
     pub(crate) fn has_instances_of(&self, project: &ProjectName) -> bool {
         let mut namespaces = CellLookups::namespaces_of(self, project.as_str()).into_iter();

@@ -28,7 +28,7 @@ pub(super) struct View {
     pub(super) undecodable: Vec<Arc<InvalidObject>>,
     /// What is known about its autoscaler.
     pub(super) autoscaler: AutoscalerView,
-    /// What was asked about the quota of replacements.
+    /// The answers about the quota of replacements.
     pub(super) quota: QuotaAnswers,
     pub(super) now: Timestamp,
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use api::identity::IdentityError;
 use api::quota::{ResourceClaim, ResourceRequest};
 use kube::ResourceExt;
 use tracing::info;
@@ -144,17 +143,12 @@ impl QuotaController {
         }
     }
 
-    /// Returns the project's namespace that a Namespace of the cell belongs to, or a sentence about why it is unknown.
+    /// Returns the project's namespace that the claim is in, or a sentence about why it is unknown.
     pub(super) fn upstream(&self, key: &ClaimKey) -> Result<Upstream, String> {
         if let Some(upstream) = lock(&self.left).get(key) {
             return Ok(upstream.clone());
         }
-        let namespace = &key.namespace;
-        let metadata = self.cell.namespaces.metadata_of("", namespace);
-        let metadata = metadata.unwrap_or_default();
-        Upstream::of(&metadata).map_err(|error: IdentityError| {
-            format!("Namespace {namespace} does not identify its project: {error}")
-        })
+        self.cell.upstream_of(&key.namespace)
     }
 }
 

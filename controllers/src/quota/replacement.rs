@@ -16,7 +16,6 @@ use super::plan::intervals::{RETRY, interval};
 use super::plan::{LedgerProblem, Remedy};
 use crate::cell::CellCaches;
 use crate::gate::has_gates;
-use crate::hub::upstream::Upstream;
 use crate::objects::has_finalizer;
 
 /// Looks at the quota that projects have left. It reserves nothing.
@@ -63,18 +62,19 @@ impl ReplacementQuota {
 
     async fn left(&self, ledgers: &Ledgers, instance: &Instance) -> Left {
         let namespace = instance.namespace().unwrap_or_default();
-        let metadata = self.cell.namespaces.metadata_of("", &namespace);
-        let upstream = Upstream::of(&metadata.unwrap_or_default());
-        let upstream = upstream.map_err(|error| LedgerProblem {
-            reason: reason::PROJECT_ID_UNRESOLVABLE,
-            message: format!("Namespace {namespace} does not identify its project: {error}"),
-            remedy: Remedy::Correct,
-        })?;
+        let upstream = self
+            .cell
+            .upstream_of(&namespace)
+            .map_err(|message| LedgerProblem {
+                reason: reason::PROJECT_ID_UNRESOLVABLE,
+                message,
+                remedy: Remedy::Correct,
+            })?;
         ledgers.of(&upstream.project)?.left().await
     }
 }
 
-/// What a project has left. `None` if the cell may not see it.
+/// The quota that a project has left, or `None` if the cell may not see it.
 type Left = Result<Option<Arc<QuotaLeft>>, LedgerProblem>;
 
 /// Returns what an Instance needs beyond what it holds. Without the finalizer it holds nothing.

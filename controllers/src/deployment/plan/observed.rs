@@ -29,7 +29,7 @@ pub(in crate::deployment) struct Observed<'a> {
     pub(in crate::deployment) undecodable: &'a [Arc<InvalidObject>],
     /// What is known about the autoscaler of the WorkloadDeployment.
     pub(in crate::deployment) autoscaler: &'a AutoscalerView,
-    /// What was asked about the quota of replacements.
+    /// The answers about the quota of replacements.
     pub(in crate::deployment) quota: &'a QuotaAnswers,
     pub(in crate::deployment) now: Timestamp,
 }
