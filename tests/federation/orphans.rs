@@ -137,9 +137,8 @@ pub(crate) async fn nothing_is_deleted_without_an_answer_of_the_project(
     let (_, two) = until_check_has_failed(&fleet, &project, "two").await?;
     stays(&copies, &two).await?;
     project.plane.restart_apiserver().await?;
-    // An API server that starts forbids everything until it has its roles. After a 403, a watch waits for up to a minute,
-    // and after the next refusal again.
-    wait::gone(&copies, "two", 3 * WITHIN).await?;
+    // An API server that starts forbids everything until it has its roles. After a 403, a watch waits for up to a minute.
+    wait::gone(&copies, "two", 2 * WITHIN).await?;
 
     project.until_settled(1).await?;
     project.delete().await?;

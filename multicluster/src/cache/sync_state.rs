@@ -177,6 +177,8 @@ pub(super) struct Retry {
     outage: bool,
     /// Whether the history was lost since the cache was last current for [`LONGEST`].
     lost: bool,
+    /// Whether the API server refused the kind at the last failure.
+    refused: bool,
 }
 
 impl Retry {
@@ -203,7 +205,8 @@ impl Retry {
 
     /// Returns the wait after this failure. If a watch fails soon after a list, the failure counts as if the list had
     /// failed too. Otherwise a watch that is always refused would be retried every second. The wait is at least
-    /// [`LONGEST`] if the API server does not serve the kind or forbids it, as in a suspended project.
+    /// [`LONGEST`] if the API server does not serve the kind or forbids it, as in a suspended project. Another failure
+    /// after that is the first in its row: an API server that starts forbids everything first, and is often too busy next.
     pub(super) fn after(&mut self, error: &watcher::Error) -> RetryWait {
         if self.has_held() {
             self.backoff.reset();
@@ -212,10 +215,13 @@ impl Retry {
         let since = self.current_since.take();
         // The first failure after a success is no outage: the API server has just answered.
         self.outage |= since.is_none() && is_outage(error);
-        let patient = is_forbidden(error) || is_not_served(error);
+        let refused = is_forbidden(error) || is_not_served(error);
+        if mem::replace(&mut self.refused, refused) && !refused {
+            self.backoff.reset();
+        }
         let backoff = self
             .backoff
-            .find(|wait| !patient || *wait >= LONGEST)
+            .find(|wait| !refused || *wait >= LONGEST)
             .unwrap_or(LONGEST);
         let least = retry_after(error);
         RetryWait {
@@ -364,5 +370,15 @@ mod tests {
                 assert!((LONGEST..=2 * LONGEST).contains(&wait), "{wait:?}");
             }
         }
+    }
+
+    #[test]
+    fn another_failure_after_a_refusal_does_not_wait_for_the_longest_time() {
+        let mut retry = Retry::default();
+        retry.after(&refused("", "Forbidden", 403));
+        let wait = retry.after(&refused("", "TooManyRequests", 429)).whole;
+        assert!(wait <= Duration::from_millis(1600), "{wait:?}");
+        let next = retry.after(&refused("", "Expired", 410)).whole;
+        assert!(next < LONGEST, "{next:?}");
     }
 }
