@@ -15,7 +15,7 @@ use crate::objects::apply;
 use crate::{registration, wait};
 
 /// Time limit until an API server calls a new webhook.
-const EFFECTIVE: Duration = Duration::from_secs(20);
+const EFFECTIVE: Duration = Duration::from_mins(1);
 /// Label of the ConfigMaps for the probe webhook. No other webhook selects them.
 const PROBE: &str = "harness.compute.datumapis.com/probe";
 

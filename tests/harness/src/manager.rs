@@ -19,7 +19,7 @@ use crate::rights::PlaneUser;
 use crate::wait;
 
 /// Time limit for a manager to become ready.
-const READY: Duration = Duration::from_secs(20);
+const READY: Duration = Duration::from_mins(1);
 
 /// The role of a manager, and the API servers that the manager uses.
 #[derive(Clone, Copy)]

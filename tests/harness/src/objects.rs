@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::wait;
 
 /// Time limit for an API server to establish a CRD.
-const ESTABLISHED: Duration = Duration::from_secs(20);
+const ESTABLISHED: Duration = Duration::from_mins(1);
 
 /// Applies one object in JSON. The plural resource name is derived from the kind.
 ///

@@ -18,7 +18,7 @@ use crate::objects::apply;
 use crate::wait;
 
 /// Time limit until an API server uses a new binding.
-const EFFECTIVE: Duration = Duration::from_secs(20);
+const EFFECTIVE: Duration = Duration::from_mins(1);
 /// ServiceAccount of a webhook server that runs without management controllers.
 const WEBHOOK_ACCOUNT: &str = "compute-webhook";
 /// User name of [`WEBHOOK_ACCOUNT`].
