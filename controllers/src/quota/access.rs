@@ -131,7 +131,9 @@ impl QuotaController {
             .project
             .delete(&self.writer, context, &target.upstream, claim)
             .await;
-        info!(?key, claim = claim.name_any(), "claim deleted");
+        if deleted.is_ok() {
+            info!(?key, claim = claim.name_any(), "claim deleted");
+        }
         access.ledger = known(deleted.map(|()| None));
     }
 

@@ -35,15 +35,16 @@ impl QuotaController {
                 Some(QuotaStep::Release(proof)) => proof,
                 Some(QuotaStep::DeleteClaim) => {
                     self.delete(context, key, &mut access).await;
-                    if let Ledger::Failed(problem) = &access.ledger {
-                        info!(?key, problem = problem.message, "the claim is not deleted");
-                        let plan = end(&instance, &access.ledger, context.now());
-                        if let Some(wait) = plan.look_again {
-                            return Ok(Outcome::Again(wait));
-                        }
+                    let Ledger::Failed(problem) = &access.ledger else {
+                        // The Instance can have a claim of the Go manager too.
+                        continue;
+                    };
+                    info!(?key, problem = problem.message, "the claim is not deleted");
+                    let Plan { step, look_again } = end(&instance, &access.ledger, context.now());
+                    match step {
+                        Some(QuotaStep::Release(proof)) => proof,
+                        _ => return Ok(look_again.map_or(Outcome::Settled, Outcome::Again)),
                     }
-                    // The Instance can have a claim of the Go manager too.
-                    continue;
                 }
                 _ => return Ok(look_again.map_or(Outcome::Settled, Outcome::Again)),
             };

@@ -46,6 +46,29 @@ async fn a_ledger_that_does_not_answer_holds_an_instance_for_two_minutes() {
     assert!(system.claim().is_none());
 }
 
+/// The role of the cell in the project may lack `delete`.
+#[tokio::test(start_paused = true)]
+async fn a_ledger_that_refuses_only_the_deletion_holds_an_instance_for_two_minutes() {
+    for code in [400, 403, 422] {
+        let system = System::start(new_instance()).await;
+        system.reconcile().await;
+        system.delete_instance().await;
+        system.project.fail(Fault::refuse(code).on_writes());
+        let again = Outcome::Again(Duration::from_secs(5));
+        assert_eq!(system.reconcile().await, again, "{code}");
+        assert!(system.instance().is_some(), "{code}");
+        let later: Clock = || now() + SignedDuration::from_secs(60);
+        assert_eq!(system.reconcile_at(later).await, Outcome::Settled, "{code}");
+        assert!(system.instance().is_none(), "{code}");
+        let again = Outcome::Again(DISPUTED);
+        assert_eq!(system.reconcile_at(later).await, again, "{code}");
+        assert!(system.claim().is_some(), "{code}");
+        system.project.heal();
+        assert_eq!(system.reconcile_at(later).await, Outcome::Gone, "{code}");
+        assert!(system.claim().is_none(), "{code}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_claim_of_the_go_manager_is_taken_over_only_from_this_cell() {
     for (cell, expected) in [("dfw1", None), ("dfw2", Some(CREATE))] {
