@@ -148,7 +148,10 @@ pub const WRITTEN: &[WrittenCondition] = &[
         workload::AVAILABLE,
         True,
         of_workload::PLACEMENT_FOUND,
-        ("At least one placement is available.", NOTHING),
+        (
+            "At least one placement is available. The message also names the first WorkloadDeployment without quota for all its Instances.",
+            "If it lacks quota, raise the quota of the project, or delete what uses it.",
+        ),
     ),
     written(
         WORKLOAD,
@@ -201,8 +204,8 @@ pub const WRITTEN: &[WrittenCondition] = &[
         True,
         of_workload::DEPLOYMENT_FOUND,
         (
-            "At least one WorkloadDeployment of the placement is available. The message also names cities without a deployment.",
-            NOTHING,
+            "At least one WorkloadDeployment of the placement is available. The message also names the first one without quota for all its Instances, and cities without a deployment.",
+            "If one lacks quota, raise the quota of the project, or delete what uses it.",
         ),
     ),
     written(

@@ -80,6 +80,31 @@ async fn run(federation: &Federation) -> anyhow::Result<()> {
         says_so,
     )
     .await?;
+    let says_so = |workload: &Workload| {
+        let status = workload.status.as_ref();
+        let placement = status.and_then(|status| status.placements.first());
+        let shown = [
+            status.map(|status| &status.conditions[..]),
+            placement.map(|placement| &placement.conditions[..]),
+        ];
+        let sentence = format!("Instance {name} has no quota: ");
+        shown.into_iter().all(|conditions| {
+            let available = condition::find(conditions.unwrap_or_default(), "Available");
+            available.is_some_and(|it| {
+                let message = &it.message;
+                let parts = [*deployment, *cell, sentence.as_str()];
+                it.is_true() && parts.iter().all(|part| message.contains(part))
+            })
+        })
+    };
+    wait::until(
+        &space.in_project(),
+        "web",
+        "short of quota in a city",
+        WITHIN,
+        says_so,
+    )
+    .await?;
     // The denied claim holds no part of what it asked for.
     wait::eventually("only the granted claims hold quota", WITHIN, || async {
         let vcpus = quota.allocated(PROJECT, VCPUS).await?;

@@ -3,6 +3,7 @@
 mod desired;
 mod needs;
 mod observed;
+mod shortage;
 mod size;
 mod status;
 

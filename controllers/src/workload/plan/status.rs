@@ -14,6 +14,7 @@ use kube::core::error_boundary::InvalidObject;
 
 use super::needs::{Gap, NETWORK_NOT_FOUND, Needs, Obstacle, describe};
 use super::observed::Observed;
+use super::shortage::shortage;
 use crate::objects::{StringMap, describe_undecodable};
 
 /// The input from which the status of a Workload is rendered.
@@ -95,32 +96,16 @@ fn status(
         ..
     } = *observed;
     let former = workload.status.clone().unwrap_or_default();
-    let mut by_placement: BTreeMap<&str, Vec<&WorkloadDeployment>> = BTreeMap::new();
-    for deployment in own {
-        by_placement
-            .entry(&deployment.spec.placement_name)
-            .or_default()
-            .push(deployment);
-    }
     let mut gaps_of: BTreeMap<&str, Vec<&Gap<'_>>> = BTreeMap::new();
     for gap in gaps {
         gaps_of.entry(gap.placement).or_default().push(gap);
     }
     let prerequisite = needs.prerequisite();
-    let mut placements = Vec::new();
-    // The status of a Workload with too many placements might be too large for the API server.
-    let in_spec = match needs.excess() {
-        Some(_) => &[],
-        None => workload.spec.placements.as_slice(),
-    };
-    let mut known = BTreeSet::new();
-    for placement in in_spec {
-        let name = placement.name.as_str();
-        if known.insert(name) {
-            placements.push((name, by_placement.remove(name).unwrap_or_default()));
-        }
-    }
-    placements.extend(by_placement);
+    let placements = by_placement(workload, own, needs);
+    let shortages = placements.iter();
+    let shortages: Vec<_> = shortages
+        .filter_map(|(name, deployments)| Some((*name, shortage(deployments, None)?)))
+        .collect();
     let formers = former.placements.iter();
     let formers: BTreeMap<_, _> = formers.map(|it| (it.name.as_str(), it)).collect();
 
@@ -163,7 +148,7 @@ fn status(
             }
             None => {
                 let unplaced = unplaced(undecodable, gaps);
-                workload_available(&placements, unplaced, now).observed(generation)
+                workload_available(&placements, &shortages, unplaced, now).observed(generation)
             }
         };
         condition::set(&mut conditions, available);
@@ -183,6 +168,39 @@ fn status(
         replicas: sum(|placement| placement.replicas),
         placements,
     }
+}
+
+/// A placement's name, and its WorkloadDeployments.
+type Placed<'a> = (&'a str, Vec<&'a WorkloadDeployment>);
+
+/// Returns the placements in the order of the status.
+fn by_placement<'a>(
+    workload: &'a Workload,
+    own: &'a [Arc<WorkloadDeployment>],
+    needs: &Needs<'_>,
+) -> Vec<Placed<'a>> {
+    let mut by_placement: BTreeMap<&str, Vec<&WorkloadDeployment>> = BTreeMap::new();
+    for deployment in own {
+        by_placement
+            .entry(&deployment.spec.placement_name)
+            .or_default()
+            .push(deployment);
+    }
+    let mut placements = Vec::new();
+    // The status of a Workload with too many placements might be too large for the API server.
+    let in_spec = match needs.excess() {
+        Some(_) => &[],
+        None => workload.spec.placements.as_slice(),
+    };
+    let mut known = BTreeSet::new();
+    for placement in in_spec {
+        let name = placement.name.as_str();
+        if known.insert(name) {
+            placements.push((name, by_placement.remove(name).unwrap_or_default()));
+        }
+    }
+    placements.extend(by_placement);
+    placements
 }
 
 /// Returns a sentence about the first WorkloadDeployment that cannot be decoded and that no placement names.
@@ -222,7 +240,7 @@ fn placement_status(
 
 /// Returns the condition of a placement. It is True if a WorkloadDeployment is available. Otherwise it is Unknown if
 /// one is Unknown, with the reason of that one. Otherwise it is False. `problems` contains a refusal, and the cities
-/// without a WorkloadDeployment.
+/// without a WorkloadDeployment. A WorkloadDeployment without quota for all its Instances is named in any case.
 fn placement_available(
     deployments: &[&WorkloadDeployment],
     problems: [Option<String>; 2],
@@ -240,20 +258,24 @@ fn placement_available(
     if let Some((deployment, _)) = first(ConditionStatus::True) {
         let message = Some(format!("{} is available", deployment.name_any()));
         let (status, reason) = (ConditionStatus::True, reason::DEPLOYMENT_FOUND);
-        return available(status, reason, [message, refusal, gaps], now);
+        let lacking = shortage(deployments, None);
+        return available(status, reason, [message, refusal, lacking, gaps], now);
     }
     if let Some((deployment, cause)) = first(ConditionStatus::Unknown) {
         let message = Some(unavailability(deployment));
         let (status, reason) = (ConditionStatus::Unknown, &cause.reason);
-        return available(status, reason, [message, refusal, gaps], now);
+        let lacking = shortage(deployments, Some(&deployment.name_any()));
+        return available(status, reason, [message, refusal, lacking, gaps], now);
     }
+    let told = deployments.first().filter(|_| refusal.is_none());
+    let lacking = shortage(deployments, told.map(|it| it.name_any()).as_deref());
     let cause = match deployments.first() {
         Some(deployment) => refusal.or_else(|| Some(unavailability(deployment))),
         None if refusal.is_none() && gaps.is_none() => Some("no deployment exists".to_owned()),
         None => refusal,
     };
     let (status, reason) = (ConditionStatus::False, reason::NO_DEPLOYMENTS);
-    available(status, reason, [cause, gaps], now)
+    available(status, reason, [cause, lacking, gaps], now)
 }
 
 /// Returns why the hub refuses the current spec of an available WorkloadDeployment, if it does. If the deployment is
@@ -286,10 +308,12 @@ fn unavailability(deployment: &WorkloadDeployment) -> String {
 }
 
 /// Returns the condition of the Workload. It is True if a placement is available. Otherwise it is Unknown if one is
-/// Unknown, with the reason of that one. Otherwise it is False, with the message of the first placement. `unplaced` is
-/// a problem that belongs to no placement.
+/// Unknown, with the reason of that one. Otherwise it is False, with the message of the first placement. `shortages`
+/// contains the names of placements without quota for all their Instances, and a sentence about each: the first one is
+/// shown. `unplaced` is a problem that belongs to no placement.
 fn workload_available(
     placements: &[WorkloadPlacementStatus],
+    shortages: &[(&str, String)],
     unplaced: Option<String>,
     now: Timestamp,
 ) -> Condition {
@@ -301,12 +325,18 @@ fn workload_available(
         let mut reported = reported.clone();
         reported.find(|(_, available)| available.status == status)
     };
+    // The message of a placement contains its shortage.
+    let lacking = |told: Option<&str>| {
+        let mut shortages = shortages.iter();
+        let first = shortages.find(|(placement, _)| told != Some(*placement))?;
+        Some(format!("placement {}: {}", first.0, first.1))
+    };
     if let Some((placement, _)) = first(ConditionStatus::True) {
         let message = Some(format!("placement {placement} is available"));
         return available(
             ConditionStatus::True,
             reason::PLACEMENT_FOUND,
-            [message, unplaced],
+            [message, lacking(None), unplaced],
             now,
         );
     }
@@ -318,7 +348,8 @@ fn workload_available(
     let cause = unknown.or_else(|| reported.next());
     let message =
         cause.map(|(placement, cause)| format!("placement {placement}: {}", cause.message));
-    available(status, reason, [message, unplaced], now)
+    let lacking = lacking(cause.map(|(placement, _)| placement));
+    available(status, reason, [message, lacking, unplaced], now)
 }
 
 /// Returns the condition with these messages joined. The message is cut to the maximum length of a condition's message.

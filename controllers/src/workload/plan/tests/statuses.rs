@@ -1,8 +1,8 @@
 //! Tests of the status of a Workload.
 
 use api::condition::{self, Condition, MESSAGE_MAX};
-use api::reasons::workload_deployment::{CELL_UNREACHABLE, HUB_REFUSED};
-use api::workload_deployment::{AVAILABLE, CELLS_REPORTING};
+use api::reasons::workload_deployment::{CELL_UNREACHABLE, HUB_REFUSED, PENDING_QUOTA};
+use api::workload_deployment::{AVAILABLE, CELLS_REPORTING, REPLICAS_READY};
 
 use super::*;
 use crate::workload::plan::status::reason;
@@ -60,6 +60,68 @@ fn a_refusal_of_the_hub_is_shown_with_its_placement() {
         (false, HUB_REFUSED, "web-us-dfw: HubRefused: not here"),
     ] {
         assert_eq!(refused(available, reason), expected);
+    }
+}
+
+/// The WorkloadDeployment with the ready Instances is available, so only a message can show the Instance without quota.
+#[test]
+fn an_instance_without_quota_is_shown_although_others_run() {
+    const LACKS: &str = "ord: 1 instances have no quota; Instance web-us-ord-1 has no quota: told";
+    let workload = workload(&[("us", &["DFW", "ORD"]), ("eu", &["LHR"])]);
+    let deployments = executed(&workload, &plan_for(&workload, &[]));
+    let messages = |said: [(bool, &str); 3], lacks: &[usize]| {
+        let deployments = deployments.iter().zip(said).enumerate();
+        let deployments = deployments.map(|(index, (deployment, (available, reason)))| {
+            let mut deployment = ready(deployment, available);
+            let conditions = &mut deployment.status.as_mut().unwrap().conditions;
+            reason.clone_into(&mut conditions[0].reason);
+            let lacking = Condition {
+                message: LACKS.to_owned(),
+                ..condition(REPLICAS_READY, !lacks.contains(&index), None)
+            };
+            conditions.push(lacking);
+            deployment
+        });
+        let status = plan_for(&workload, &shared(deployments)).status.unwrap();
+        let us = status.placements[0].conditions[0].message.clone();
+        (us, status.conditions[0].message.clone())
+    };
+    let (runs, fails, denied) = ((true, "R"), (false, "R"), (false, PENDING_QUOTA));
+    let ord = format!("web-us-ord: {LACKS}");
+    for (said, lacks, us, all) in [
+        (
+            [runs, runs, runs],
+            &[][..],
+            "web-us-dfw is available".to_owned(),
+            "placement us is available".to_owned(),
+        ),
+        (
+            [runs, runs, runs],
+            &[1, 2],
+            format!("web-us-dfw is available; {ord}"),
+            format!("placement us is available; placement us: {ord}"),
+        ),
+        (
+            [runs, denied, runs],
+            &[1],
+            format!("web-us-dfw is available; {ord}"),
+            format!("placement us is available; placement us: {ord}"),
+        ),
+        (
+            [fails, denied, fails],
+            &[1],
+            format!("web-us-dfw: R: m; {ord}"),
+            format!("placement us: web-us-dfw: R: m; {ord}"),
+        ),
+        // `Available` says the same.
+        (
+            [denied, fails, fails],
+            &[0, 2],
+            "web-us-dfw: PendingQuota: m".to_owned(),
+            format!("placement us: web-us-dfw: PendingQuota: m; placement eu: web-eu-lhr: {LACKS}"),
+        ),
+    ] {
+        assert_eq!(messages(said, lacks), (us, all), "{said:?} {lacks:?}");
     }
 }
 
@@ -162,6 +224,16 @@ fn a_long_message_is_cut_to_the_limit_of_a_condition() {
     let deployment = executed(&workload, &plan_for(&workload, &[])).remove(0);
     let mut deployment = ready(&deployment, false);
     deployment.status.as_mut().unwrap().conditions[0].message = "ü".repeat(MESSAGE_MAX);
+    let status = plan_for(&workload, &shared([deployment])).status.unwrap();
+    for condition in [&status.conditions[0], &status.placements[0].conditions[0]] {
+        assert_eq!(condition.message.chars().count(), MESSAGE_MAX);
+    }
+    let mut deployment = ready(&executed(&workload, &plan_for(&workload, &[]))[0], true);
+    let lacking = Condition {
+        message: "ü".repeat(MESSAGE_MAX),
+        ..condition(REPLICAS_READY, false, None)
+    };
+    deployment.status.as_mut().unwrap().conditions.push(lacking);
     let status = plan_for(&workload, &shared([deployment])).status.unwrap();
     for condition in [&status.conditions[0], &status.placements[0].conditions[0]] {
         assert_eq!(condition.message.chars().count(), MESSAGE_MAX);
