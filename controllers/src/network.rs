@@ -62,6 +62,8 @@ impl Controller for NetworkController {
         context: &ReconcileContext,
         key: ObjectKey,
     ) -> Result<Outcome, ReconcileError> {
+        // An older CRD of Instances stores only a part of their interfaces, so they are written once.
+        let mut has_copied = false;
         // The caches contain the results of the writes, so each plan follows from what is stored.
         for _ in 0..STEPS_MAX {
             let Some(instance) = self.cell.instances.get(&key.namespace, &key.name)? else {
@@ -72,12 +74,14 @@ impl Controller for NetworkController {
             if !is_managed(&instance) {
                 return Ok(Outcome::Settled);
             }
-            let networks = self.networks(context, &instance);
+            let mut networks = self.networks(context, &instance);
+            networks.interfaces.take_if(|_| has_copied);
             let Plan { step, look_again } = plan(&instance, networks, context.now());
             let Some(step) = step else {
                 return Ok(look_again.map_or(Outcome::Settled, Outcome::Again));
             };
             let is_object = matches!(step, NetworkStep::Object(_));
+            has_copied |= step.copies_interfaces();
             match self.take(context, &instance, step).await {
                 Ok(true) => {}
                 Ok(false) => return Ok(Outcome::Settled),

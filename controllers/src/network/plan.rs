@@ -129,6 +129,19 @@ pub(super) enum NetworkStep {
     ReportHolder(HolderReport),
 }
 
+impl NetworkStep {
+    /// Returns whether the step writes the interfaces of the Instance.
+    pub(super) fn copies_interfaces(&self) -> bool {
+        matches!(
+            self,
+            Self::WriteStatus {
+                interfaces: Some(_),
+                ..
+            }
+        )
+    }
+}
+
 /// The next step, and when to look again if there is none and nothing changes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Plan {

@@ -2,6 +2,7 @@
 //! operator.
 
 mod bindings;
+mod other_crds;
 
 use std::time::Duration;
 
