@@ -14,6 +14,7 @@ pub(crate) mod triggers;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::instance::LocationReference;
 use api::reasons::network_ready as reason;
 use api::{Instance, WorkloadDeployment, labels};
 use kube::core::NamespaceResourceScope;
@@ -132,7 +133,6 @@ impl NetworkController {
     ) -> Result<Networks, Verdict> {
         let networks = &self.cell.networks;
         let namespace = instance.namespace().unwrap_or_default();
-        is_listed(&networks.serving_locations)?;
         let claims = listed(&networks.claims, &namespace)?;
         let own = instance.labels();
         let city = own
@@ -140,7 +140,10 @@ impl NetworkController {
             .map_or("", String::as_str);
         Ok(interface_claims::networks(&interface_claims::Observed {
             instance,
-            location: self.cell.serving_location(city),
+            location: match is_listed(&networks.serving_locations) {
+                Ok(()) => self.cell.serving_location(city).map_err(Verdict::from),
+                Err(verdict) => unlisted_location(instance, verdict),
+            },
             claims: &claims,
             undecodable: &networks.claims.undecodable(&namespace),
             interfaces: &networks.interfaces.readable(&namespace),
@@ -345,4 +348,19 @@ impl NetworkController {
             .await
             .map(drop)
     }
+}
+
+/// Returns the location of an Instance while the ServingLocations are not known.
+///
+/// # Errors
+///
+/// The verdict about the networks of the Instance. It is this one if the Instance waits for them.
+fn unlisted_location(instance: &Instance, verdict: Verdict) -> Result<LocationReference, Verdict> {
+    if gate::NETWORK.is_closed(instance) {
+        return Err(verdict);
+    }
+    // A machine that runs stays where it is. A Location with a namespace is one of the other strategy.
+    let own = instance.spec.location.as_ref();
+    let own = own.filter(|own| !is_namespaced(own));
+    own.cloned().ok_or(Verdict::Unknown)
 }

@@ -23,7 +23,6 @@ use kube::ResourceExt;
 use kube::core::error_boundary::InvalidObject;
 
 use super::plan::{Networks, ObjectStep, Verdict};
-use crate::cell::location::LocationProblem;
 use crate::names;
 use crate::objects::{
     controller_name, controller_uid, is_terminating, owner_reference, undecodable_of_name,
@@ -42,8 +41,8 @@ const NEEDED: [&str; 3] = [BOUND, ALLOCATED, PREPARED];
 /// A snapshot of an Instance, and of the objects of the network operator in its namespace.
 pub(super) struct Observed<'a> {
     pub(super) instance: &'a Instance,
-    /// The location of the cell for the city of the Instance.
-    pub(super) location: Result<LocationReference, LocationProblem>,
+    /// The location of the cell for the city of the Instance, or the verdict without one.
+    pub(super) location: Result<LocationReference, Verdict>,
     pub(super) claims: &'a [Arc<NetworkInterfaceClaim>],
     /// The claims that cannot be decoded.
     pub(super) undecodable: &'a [Arc<InvalidObject>],
@@ -88,9 +87,9 @@ pub(super) fn networks(observed: &Observed<'_>) -> Networks {
     }
     let location = match &observed.location {
         Ok(location) => location.clone(),
-        Err(problem) => {
+        Err(verdict) => {
             return Networks {
-                verdict: problem.clone().into(),
+                verdict: verdict.clone(),
                 holder,
                 ..Networks::default()
             };

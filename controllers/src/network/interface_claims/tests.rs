@@ -306,20 +306,19 @@ fn every_interface_must_be_prepared() {
 /// While the location is wrong, no claim is made.
 #[test]
 fn a_wrong_location_holds() {
-    let problem = LocationProblem {
-        is_certain: true,
+    let mismatch = Verdict::Blocked {
         reason: reason::LOCATION_MISMATCH,
         message: "m".to_owned(),
     };
     let holder = holder(one_interface());
     let networks = networks(&Observed {
         instance: &holder,
-        location: Err(problem.clone()),
+        location: Err(mismatch.clone()),
         claims: &[],
         undecodable: &[],
         interfaces: &[],
         now: now(),
     });
     assert_eq!(networks.step, None);
-    assert_eq!(networks.verdict, problem.into());
+    assert_eq!(networks.verdict, mismatch);
 }
