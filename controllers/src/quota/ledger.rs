@@ -7,6 +7,7 @@ mod pause;
 mod watches;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -58,6 +59,9 @@ pub(super) struct ProjectLedger {
     project: ProjectName,
     client: Client,
     pause: Mutex<Pause>,
+    /// Whether this client has found the project. Only then, its absence proves that it is gone: another control plane
+    /// does not have the project either.
+    was_found: AtomicBool,
     watches: Option<Arc<QuotaWatches>>,
     /// The claims of this cell, as far as the watch reports them.
     watched: Option<WatchedClaims>,
@@ -142,6 +146,7 @@ impl Ledgers {
             watches: watches.map(Arc::clone),
             client,
             pause: Mutex::default(),
+            was_found: AtomicBool::new(false),
             buckets: Mutex::default(),
             listed: Mutex::default(),
         });
@@ -339,6 +344,7 @@ impl ProjectLedger {
         let error = match timeout(PATIENCE, request).await {
             Ok(Ok(answer)) => {
                 self.note_answer();
+                self.was_found.store(true, Ordering::Relaxed);
                 return Ok(answer);
             }
             Ok(Err(error)) => error,
@@ -348,8 +354,12 @@ impl ProjectLedger {
             ),
         };
         match refusal(&self.project, &error) {
-            Some(problem) => {
+            Some(mut problem) => {
                 self.note_answer();
+                let was_found = self.was_found.load(Ordering::Relaxed);
+                if problem.remedy == Remedy::ProjectGone && !was_found {
+                    problem.remedy = Remedy::Correct;
+                }
                 Err(problem)
             }
             None => {

@@ -68,7 +68,7 @@ pub(super) enum Remedy {
     Repeat,
     /// The API server would give the same answer again until someone corrects the cause.
     Correct,
-    /// The project does not exist, so it has no claims.
+    /// The project does not exist any more, so it has no claims.
     ProjectGone,
 }
 

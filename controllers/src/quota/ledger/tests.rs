@@ -19,17 +19,20 @@ fn status(code: u16, details: &Value) -> Status {
     )
 }
 
+/// Returns the details of an answer about the project.
+fn the_project() -> Value {
+    json!({"group": "resourcemanager.miloapis.com", "kind": "projects", "name": "p"})
+}
+
 #[test]
 fn an_answer_has_a_reason_and_a_remedy() {
     let none = || json!({});
-    let project_is_gone =
-        json!({"group": "resourcemanager.miloapis.com", "kind": "projects", "name": "p"});
     let another = json!({"group": "resourcemanager.miloapis.com", "kind": "projects", "name": "q"});
     let ending = json!({"causes": [{"reason": "NamespaceTerminating", "message": "m"}]});
     for (code, details, expected) in [
         (
             404,
-            project_is_gone,
+            the_project(),
             Some((reason::PROJECT_NOT_FOUND, Remedy::ProjectGone)),
         ),
         (
@@ -66,6 +69,38 @@ fn an_answer_has_a_reason_and_a_remedy() {
     ] {
         let status = status(code, &details);
         assert_eq!(of_status(&project(), &status), expected, "{status:?}");
+    }
+}
+
+/// The kubeconfig for quota may lead to a control plane that never had the project.
+#[tokio::test(start_paused = true)]
+async fn only_the_control_plane_that_had_the_project_proves_that_it_is_gone() {
+    let server = ApiServer::new();
+    let client = server.client();
+    let ledgers = Ledgers::new(Box::new(move |_| Ok(client.clone())), None);
+    let ledger = ledgers.of(&project()).unwrap();
+    let cell = api::CellName::new("dfw1").unwrap();
+    let claimant = Claimant {
+        cell: &cell,
+        namespace: "ns-1",
+        name: "web-0",
+    };
+    let upstream = Upstream {
+        project: project(),
+        namespace: "default".to_owned(),
+    };
+    for (is_there, expected) in [
+        (false, Some(Remedy::Correct)),
+        (true, None),
+        (false, Some(Remedy::ProjectGone)),
+    ] {
+        server.heal();
+        if !is_there {
+            let answer = status(404, &the_project());
+            server.fail(Fault::answer(404, json!(answer).to_string()));
+        }
+        let found = ledger.find(&claimant, &upstream).await;
+        assert_eq!(found.err().map(|it| it.remedy), expected, "{is_there}");
     }
 }
 

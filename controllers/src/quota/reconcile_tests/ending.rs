@@ -69,6 +69,43 @@ async fn a_ledger_that_refuses_only_the_deletion_holds_an_instance_for_two_minut
     }
 }
 
+/// The process was started with a kubeconfig for quota that leads to another control plane.
+#[tokio::test(start_paused = true)]
+async fn a_control_plane_that_never_had_the_project_is_no_proof() {
+    let system = System::start(new_instance()).await;
+    system.project.put(claim_of("instance-web-0", "dfw1"));
+    let is_absent = || {
+        let project =
+            json!({"group": "resourcemanager.miloapis.com", "kind": "projects", "name": "p"});
+        let answer = json!({
+            "status": "Failure", "code": 404, "reason": "NotFound", "message": "m", "details": project,
+        });
+        Fault::answer(404, answer.to_string())
+    };
+    system.project.fail(is_absent());
+    system.delete_instance().await;
+    let again = Outcome::Again(Duration::from_secs(5));
+    assert_eq!(system.reconcile().await, again);
+    let later: Clock = || now() + SignedDuration::from_secs(60);
+    assert_eq!(system.reconcile_at(later).await, Outcome::Settled);
+    assert!(system.instance().is_none());
+    // The claim is not forgotten.
+    assert_eq!(system.reconcile_at(later).await, Outcome::Again(DISPUTED));
+    system.project.heal();
+    assert_eq!(system.reconcile_at(later).await, Outcome::Gone);
+    let former = system
+        .project
+        .get::<ResourceClaim>("default", "instance-web-0");
+    assert!(former.is_none());
+    // A project that was there is gone later.
+    let system = System::start(new_instance()).await;
+    system.reconcile().await;
+    system.project.fail(is_absent());
+    system.delete_instance().await;
+    assert_eq!(system.reconcile().await, Outcome::Settled);
+    assert!(system.instance().is_none());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_claim_of_the_go_manager_is_taken_over_only_from_this_cell() {
     for (cell, expected) in [("dfw1", None), ("dfw2", Some(CREATE))] {
