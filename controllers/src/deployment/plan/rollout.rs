@@ -9,6 +9,7 @@ use api::{Instance, WorkloadDeployment};
 use kube::ResourceExt;
 
 use super::observed::{Instances, instance_name, is_drifted, ordinal, ordinal_of_name};
+use crate::instance::blocker::denied_quota;
 use crate::instance::plan::is_ready;
 use crate::objects::is_terminating;
 
@@ -40,7 +41,8 @@ enum Slot<'a> {
 /// ascending ordinal. Then it replaces Instances of another template, by descending ordinal. Finally it deletes surplus
 /// Instances. An unready Instance of another template is replaced immediately: it may become ready, but never with the
 /// right template. An Instance stays while the quota for its replacement is missing. If it is unready, no ready one is
-/// replaced, but surplus ones are deleted: they may hold the quota.
+/// replaced, but surplus ones are deleted: they may hold the quota. For the same reason, surplus Instances are deleted
+/// before the rollout waits for an Instance without quota.
 ///
 /// Of the missing Instances, only the first gets a step. So the number of steps depends on the number of existing
 /// Instances, not on the desired number.
@@ -67,6 +69,7 @@ pub(super) fn steps(deployment: &WorkloadDeployment, instances: &Instances) -> V
     if missing < wanted {
         forward.insert(missing, RolloutStep::Create(missing));
     }
+    let mut first_denied = None;
     for (ordinal, slot) in slots {
         let wait = || RolloutStep::Wait(instance_name(deployment, ordinal));
         let step = match slot {
@@ -84,7 +87,12 @@ pub(super) fn steps(deployment: &WorkloadDeployment, instances: &Instances) -> V
                     replace.push(RolloutStep::Replace(Arc::clone(instance)));
                     continue;
                 }
-                (false, false) => wait(),
+                (false, false) => {
+                    if denied_quota(instance).is_some() {
+                        first_denied.get_or_insert(ordinal);
+                    }
+                    wait()
+                }
                 (false, true) => RolloutStep::Replace(Arc::clone(instance)),
             },
         };
@@ -99,7 +107,9 @@ pub(super) fn steps(deployment: &WorkloadDeployment, instances: &Instances) -> V
             true => RolloutStep::Wait(instance.name_any()),
             false => RolloutStep::Delete(Arc::clone(instance)),
         });
-    if !held.is_empty() {
+    let denied = first_denied.map(|first| forward.split_off(&first));
+    let denied = denied.unwrap_or_default();
+    if !held.is_empty() || !denied.is_empty() {
         // One Instance is not ready already.
         replace.clear();
     }
@@ -107,6 +117,7 @@ pub(super) fn steps(deployment: &WorkloadDeployment, instances: &Instances) -> V
         .into_values()
         .chain(replace.into_iter().rev())
         .chain(delete)
+        .chain(denied.into_values())
         .chain(held)
         .collect()
 }

@@ -172,6 +172,59 @@ fn stray_instances_are_deleted_first_and_deletions_awaited() {
     );
 }
 
+/// The surplus Instances may hold the quota.
+#[test]
+fn surplus_instances_are_deleted_before_an_instance_without_quota_is_awaited() {
+    let three = deployment(3);
+    let instances = |denied: &[&str]| {
+        let names = ["web-0", "web-1", "web-3", "web-4"].into_iter();
+        let instances = names.map(|name| {
+            let mut instance = made(&three, name, !denied.contains(&name));
+            if denied.contains(&name) {
+                let granted = condition("QuotaGranted", false, None);
+                instance.status.as_mut().unwrap().conditions.push(granted);
+            }
+            instance
+        });
+        instances.collect::<Vec<_>>()
+    };
+    // The Instance of the next ordinal still waits.
+    for (denied, expected) in [
+        (
+            &["web-0"][..],
+            ["delete web-4", "delete web-3", "wait web-0", "create-2"],
+        ),
+        (
+            &["web-1"],
+            ["delete web-4", "delete web-3", "wait web-1", "create-2"],
+        ),
+    ] {
+        assert_eq!(steps_for(&three, instances(denied)), expected);
+    }
+    let both = [
+        "delete web-4",
+        "delete web-3",
+        "wait web-0",
+        "wait web-1",
+        "create-2",
+    ];
+    assert_eq!(steps_for(&three, instances(&["web-0", "web-1"])), both);
+    // No other Instance becomes unready.
+    let mut other = made(&changed(&three), "web-1", true);
+    other.spec = changed(&three).spec.template.spec;
+    let mut drifted = instances(&["web-0"]);
+    drifted[1] = other;
+    let steps = steps_for(&three, drifted);
+    assert_eq!(
+        steps,
+        ["delete web-4", "delete web-3", "wait web-0", "create-2"]
+    );
+    // An Instance that is only slow is awaited first.
+    let mut slow = instances(&["web-1"]);
+    slow[0] = made(&three, "web-0", false);
+    assert_eq!(steps_for(&three, slow)[..2], ["wait web-0", "delete web-4"]);
+}
+
 #[test]
 fn a_name_in_use_by_a_former_deployment_is_awaited() {
     let deployment = deployment(1);
