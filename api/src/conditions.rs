@@ -347,7 +347,7 @@ pub const WRITTEN: &[WrittenCondition] = &[
         False,
         of_deployment::PENDING_QUOTA,
         (
-            "No Instance is ready, and the quota of the project does not cover one of them. The message names this Instance.",
+            "No Instance is ready, and the quota of the project does not cover one of them, or is not decided for a minute. The message names this Instance.",
             "Raise the quota of the project, or delete what uses it.",
         ),
     ),
@@ -368,6 +368,17 @@ pub const WRITTEN: &[WrittenCondition] = &[
         (
             "The quota of the project does not cover all Instances, and the message says how many are not covered, and why the first of them is not. Or it does not cover what an Instance of the new template needs beyond the former one: the Instance in the message keeps its former template.",
             "Raise the quota of the project, or delete what uses it.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        EVERYWHERE,
+        workload_deployment::REPLICAS_READY,
+        False,
+        quota_granted::NO_BUDGET,
+        (
+            "The quota system has not decided about the claims of Instances for a minute. The message says how many wait, and names the first of them.",
+            "As for `QuotaGranted` of the Instance.",
         ),
     ),
     written(
@@ -572,7 +583,7 @@ pub const WRITTEN: &[WrittenCondition] = &[
         False,
         of_instance::PENDING_QUOTA,
         (
-            "`QuotaGranted` is False: the quota of the project does not cover the Instance. The message is that of `QuotaGranted`.",
+            "`QuotaGranted` is False: the quota of the project does not cover the Instance. Or it has the reason `QuotaNoBudget`, and the gate `Quota` holds the Instance back. The message is that of `QuotaGranted`.",
             "Raise the quota of the project, or delete what uses it.",
         ),
     ),
@@ -1077,7 +1088,7 @@ pub const READ: &[ReadCondition] = &[
         type_: instance::QUOTA_GRANTED,
         reason: None,
         writer: "`quota`",
-        effect: "While it is False, `Ready` is False with its message, and `ReplicasReady` of the WorkloadDeployment is False.",
+        effect: "While it is False, or has the reason `QuotaNoBudget` and the gate is closed, `Ready` is False with its message, and `ReplicasReady` of the WorkloadDeployment is False.",
     },
     ReadCondition {
         kind: INTERFACE_CLAIM,

@@ -1,7 +1,7 @@
 //! The cause that holds an Instance back before the infrastructure provider may start it.
 
-use api::condition::Condition;
-use api::reasons::{instance as reason, network_ready as network};
+use api::condition::{Condition, ConditionStatus};
+use api::reasons::{instance as reason, network_ready as network, quota_granted};
 use api::{Instance, condition};
 
 use crate::gate::{NETWORK, QUOTA};
@@ -39,10 +39,12 @@ fn network_cause(instance: &Instance) -> Option<Blocker<'_>> {
 }
 
 fn quota_cause(instance: &Instance) -> Option<Blocker<'_>> {
-    denied_quota(instance).map(|denied| Blocker {
-        rank: rank(reason::PENDING_QUOTA),
+    let denied = denied_quota(instance).map(|it| (it, rank(reason::PENDING_QUOTA)));
+    let (cause, rank) = denied.or_else(|| Some((undecided_quota(instance)?, UNDECIDED)))?;
+    Some(Blocker {
+        rank,
         reason: reason::PENDING_QUOTA,
-        message: &denied.message,
+        message: &cause.message,
     })
 }
 
@@ -52,6 +54,18 @@ pub(crate) fn denied_quota(instance: &Instance) -> Option<&Condition> {
     condition::find(&status.conditions, QUOTA.condition).filter(|granted| granted.is_false())
 }
 
+/// Returns the condition `QuotaGranted` if the Instance waits for a decision that may never come. A new claim is decided
+/// soon, so it does not count.
+pub(crate) fn undecided_quota(instance: &Instance) -> Option<&Condition> {
+    let stored = QUOTA.stored(instance).filter(|_| QUOTA.is_closed(instance));
+    stored.filter(|granted| {
+        granted.status == ConditionStatus::Unknown && granted.reason == quota_granted::NO_BUDGET
+    })
+}
+
+/// The rank of quota that is not decided. It is below that of quota that is denied.
+const UNDECIDED: u8 = 2;
+
 /// Returns the rank of a reason.
 fn rank(reason: &str) -> u8 {
     match reason {
@@ -60,13 +74,13 @@ fn rank(reason: &str) -> u8 {
         network::FAILED_TO_CREATE => 7,
         network::LOCATION_MISMATCH | network::AMBIGUOUS_LOCATION => 8,
         // The network is being made, or the cell does not serve what it needs yet.
-        _ => 2,
+        _ => 1,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use api::instance::{NETWORK_GATE, NETWORK_READY, QUOTA_GRANTED};
+    use api::instance::{NETWORK_GATE, NETWORK_READY, QUOTA_GATE, QUOTA_GRANTED};
     use serde_json::{Value, json};
 
     use super::*;
@@ -145,10 +159,35 @@ mod tests {
                 "{network:?} {denied:?} {gates:?}"
             );
         }
+        // No decision about quota says less than a denial, and more than a network that is being made.
+        for (reason, gates, expected) in [
+            (
+                quota_granted::PENDING_EVALUATION,
+                &[NETWORK_GATE, QUOTA_GATE][..],
+                network::PROVISIONING,
+            ),
+            (
+                quota_granted::NO_BUDGET,
+                &[NETWORK_GATE, QUOTA_GATE],
+                reason::PENDING_QUOTA,
+            ),
+            (
+                quota_granted::NO_BUDGET,
+                &[NETWORK_GATE],
+                network::PROVISIONING,
+            ),
+        ] {
+            let mut undecided = with(Some(network::PROVISIONING), Some(reason), gates);
+            let status = undecided.status.get_or_insert_default();
+            status.conditions[1].status = ConditionStatus::Unknown;
+            let shown = blocker(&undecided).map(|it| it.reason);
+            assert_eq!(shown, Some(expected), "{reason} {gates:?}");
+        }
+        assert!(rank(network::PROVISIONING) < UNDECIDED && UNDECIDED < rank(reason::PENDING_QUOTA));
         // Nothing is known while an object cannot be decoded.
         let mut unclear = with(Some(network::LOCATION_UNREADABLE), None, &[NETWORK_GATE]);
         let status = unclear.status.get_or_insert_default();
-        status.conditions[0].status = condition::ConditionStatus::Unknown;
+        status.conditions[0].status = ConditionStatus::Unknown;
         let shown = blocker(&unclear).map(|it| it.reason);
         assert_eq!(shown, Some(network::LOCATION_UNREADABLE));
         let ranks = [

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::allowed::REPLICAS_MAX;
 use api::condition::{self, Condition, ConditionStatus};
 use api::instance::PROGRAMMED;
-use api::reasons::workload_deployment as reason;
+use api::reasons::{quota_granted, workload_deployment as reason};
 use api::workload::ORDERED_READY;
 use api::workload_deployment::{AUTOSCALING_READY, AVAILABLE, REPLICAS_READY};
 use api::{Instance, WorkloadDeployment, WorkloadDeploymentStatus};
@@ -14,7 +14,7 @@ use kube::ResourceExt;
 
 use super::observed::{Instances, is_drifted, ordinal};
 use super::pruned::pruned;
-use crate::instance::blocker::{Blocker, blocker, denied_quota};
+use crate::instance::blocker::{Blocker, blocker, denied_quota, undecided_quota};
 use crate::instance::plan::is_ready;
 use crate::objects::is_terminating;
 use crate::quota::Held;
@@ -60,11 +60,13 @@ pub(super) fn status(
         None => problem(deployment, instances),
     };
     // A terminating Instance needs no quota for the future.
-    let denied: Vec<_> = own
-        .iter()
-        .filter(|instance| is_staying(instance))
-        .filter_map(|instance| Some((instance.name_any(), denied_quota(instance)?)))
-        .collect();
+    let without = |quota: fn(&Instance) -> Option<&Condition>| -> Vec<WithoutQuota<'_>> {
+        own.iter()
+            .filter(|instance| is_staying(instance))
+            .filter_map(|instance| Some((instance.name_any(), quota(instance)?)))
+            .collect()
+    };
+    let (denied, undecided) = (without(denied_quota), without(undecided_quota));
     let blocked = own
         .iter()
         .filter(|instance| is_staying(instance))
@@ -80,7 +82,7 @@ pub(super) fn status(
     }
     let written = [
         available,
-        replicas_ready(&denied, first_held(deployment, instances), now),
+        replicas_ready(&denied, &undecided, first_held(deployment, instances), now),
     ]
     .into_iter();
     for condition in written.chain(instances.autoscaling.clone()) {
@@ -112,12 +114,15 @@ fn problem(deployment: &WorkloadDeployment, instances: &Instances) -> Option<Str
 }
 
 /// An Instance without quota: its name, and its condition `QuotaGranted`.
-type Denied<'i> = (String, &'i Condition);
+type WithoutQuota<'i> = (String, &'i Condition);
 
-/// Returns a sentence about the first Instances without quota.
-fn describe_denied(denied: &[Denied<'_>]) -> Option<String> {
-    let (name, granted) = denied.first()?;
-    Some(format!("Instance {name} has no quota: {}", granted.message))
+/// Returns a sentence about Instances without quota. It has the message of the first one.
+fn describe_quota(instances: &[WithoutQuota<'_>]) -> Option<String> {
+    let (name, granted) = instances.first()?;
+    let (count, message) = (instances.len(), &granted.message);
+    Some(format!(
+        "{count} instances have no quota; Instance {name} has no quota: {message}"
+    ))
 }
 
 fn available(
@@ -193,15 +198,18 @@ fn first_held<'i>(deployment: &WorkloadDeployment, instances: &'i Instances) -> 
     first.map(|(_, held)| held)
 }
 
-fn replicas_ready(denied: &[Denied<'_>], held: Option<&Held>, now: Timestamp) -> Condition {
-    let (status, reason, message) = match (describe_denied(denied), held) {
-        (Some(first), _) => (
-            ConditionStatus::False,
-            reason::QUOTA_EXCEEDED,
-            format!("{} instances have no quota; {first}", denied.len()),
-        ),
-        (None, Some(held)) => (ConditionStatus::False, held.reason, held.message.clone()),
-        (None, None) => (
+fn replicas_ready(
+    denied: &[WithoutQuota<'_>],
+    undecided: &[WithoutQuota<'_>],
+    held: Option<&Held>,
+    now: Timestamp,
+) -> Condition {
+    let denied = describe_quota(denied).map(|it| (reason::QUOTA_EXCEEDED, it));
+    let undecided = || describe_quota(undecided).map(|it| (quota_granted::NO_BUDGET, it));
+    let held = || held.map(|held| (held.reason, held.message.clone()));
+    let (status, reason, message) = match denied.or_else(undecided).or_else(held) {
+        Some((reason, message)) => (ConditionStatus::False, reason, message),
+        None => (
             ConditionStatus::True,
             reason::REPLICAS_AVAILABLE,
             "no instance waits for quota".to_owned(),

@@ -1,3 +1,4 @@
+mod quota;
 mod templates;
 
 use api::allowed::REPLICAS_MAX;
