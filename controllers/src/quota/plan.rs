@@ -240,11 +240,12 @@ fn granted(observed: &Observed<'_>, reason: &str, message: &str) -> Plan {
 }
 
 /// Plans for an Instance whose claim is not decided. The condition of a denied Instance stays: a denied claim was made
-/// anew.
+/// anew. That of an Instance that runs with its quota stays too: a missing claim was made again.
 fn pending(observed: &Observed<'_>, claim: &ResourceClaim) -> Plan {
     let age = age(claim.meta(), observed.now);
-    let is_denied = stored(observed.instance).is_some_and(is_denial);
-    let step = match age < SHOWN || is_denied {
+    let instance = observed.instance;
+    let is_kept = is_denied(instance) || is_settled(instance);
+    let step = match age < SHOWN || is_kept {
         true => None,
         false => {
             let (reason, message) = match age < NO_BUDGET {

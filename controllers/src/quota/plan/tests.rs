@@ -252,6 +252,11 @@ fn an_undecided_claim_is_shown_after_a_while_and_read_ever_more_rarely() {
     }
     // A claim without a status is not decided either.
     assert_eq!(Case::new(claim(0, &json!(null))).plan(), "1 s");
+    // The claim of an Instance that runs was made again. It does not become unready if nobody decides.
+    let runs = || Case::new(pending_claim(100)).stored(GRANTED, 1, 100);
+    assert_eq!(runs().open().plan(), "15 s");
+    // A grant of which only the condition was stored.
+    assert_eq!(runs().plan(), format!("{no_budget}, 15 s"));
     // The claim of a denied Instance was made anew.
     assert_eq!(
         Case::new(pending_claim(30)).stored(DENIED, 2, 30).plan(),
