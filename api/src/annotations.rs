@@ -45,6 +45,8 @@ pub const QUARANTINE_TIME: &str = "compute.datumapis.com/quarantine-time";
 
 /// Name of the Instance that a ResourceClaim is for. A label could not have a name of this length.
 pub const INSTANCE_NAME: &str = "compute.datumapis.com/instance-name";
+/// UID of the Instance in its cell that a ResourceClaim is for. A later Instance of this name does not use the claim.
+pub const INSTANCE_UID: &str = "compute.datumapis.com/instance-uid";
 
 /// Every annotation, as `docs/reference/labels.md` describes it.
 pub const ALL: &[MetadataKey] = &[
@@ -149,5 +151,11 @@ pub const ALL: &[MetadataKey] = &[
         "ResourceClaim; project",
         "`quota`",
         "Name of the Instance that the claim is for.",
+    ),
+    metadata_key(
+        INSTANCE_UID,
+        "ResourceClaim; project",
+        "`quota`",
+        "UID of the Instance in its cell that the claim is for. A later Instance of this name does not start with the claim.",
     ),
 ];

@@ -154,7 +154,9 @@ impl QuotaController {
             match step {
                 None => return Ok(look_again.map_or(Outcome::Settled, Outcome::Again)),
                 Some(QuotaStep::CreateClaim) => {
-                    self.create(context, key, &mut access, &requests).await;
+                    let uid = instance.uid().unwrap_or_default();
+                    self.create(context, (key, &uid), &mut access, &requests)
+                        .await;
                     match self.newest(key, &instance)? {
                         Some(newest) => instance = newest,
                         None => return Ok(Outcome::Settled),

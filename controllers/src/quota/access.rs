@@ -7,7 +7,7 @@ use kube::ResourceExt;
 use tracing::info;
 
 use super::QuotaController;
-use super::claim::Claimant;
+use super::claim::{self, Claimant};
 use super::ledger::{FoundClaim, ProjectLedger};
 use super::plan::{Ledger, LedgerProblem};
 use crate::hub::upstream::Upstream;
@@ -93,10 +93,11 @@ impl QuotaController {
         }
     }
 
+    /// Creates a claim for the Instance with this UID.
     pub(super) async fn create(
         &self,
         context: &ReconcileContext,
-        key: &ClaimKey,
+        (key, uid): (&ClaimKey, &str),
         access: &mut ClaimAccess,
         requests: &[ResourceRequest],
     ) {
@@ -104,15 +105,16 @@ impl QuotaController {
             return;
         };
         self.tries().insert(key.clone(), context.now());
+        let claimant = self.claimant(key);
+        let body = claim::body(
+            &target.free_name,
+            (&claimant, uid),
+            &target.upstream,
+            requests,
+        );
         let created = target
             .project
-            .create(
-                &self.writer,
-                context,
-                (&target.free_name, &self.claimant(key)),
-                &target.upstream,
-                requests,
-            )
+            .create(&self.writer, context, &target.upstream, &body)
             .await;
         access.ledger = known(created.map(|claim| Some(Box::new(claim))));
     }

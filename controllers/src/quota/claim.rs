@@ -73,10 +73,18 @@ pub(super) fn instance_name(claim: &ObjectMeta) -> Option<&str> {
         .or_else(|| claim.name.as_deref()?.strip_prefix(PREFIX))
 }
 
-/// Returns a new claim of this name.
+/// Returns whether a claim was made for a former Instance of the same name. A claim of the Go manager, or of a former
+/// version, does not say for which Instance it was made.
+pub(super) fn is_of_former(claim: &ObjectMeta, instance: &ObjectMeta) -> bool {
+    let annotations = claim.annotations.as_ref();
+    let uid = annotations.and_then(|annotations| annotations.get(annotations::INSTANCE_UID));
+    uid.is_some_and(|uid| Some(uid) != instance.uid.as_ref())
+}
+
+/// Returns a new claim of this name, for the Instance with this UID.
 pub(super) fn body(
     name: &str,
-    claimant: &Claimant<'_>,
+    (claimant, uid): (&Claimant<'_>, &str),
     upstream: &Upstream,
     requests: &[ResourceRequest],
 ) -> Value {
@@ -97,7 +105,10 @@ pub(super) fn body(
                 labels::SOURCE_CLUSTER: claimant.cell.as_str(),
                 labels::INSTANCE_NAMESPACE: claimant.namespace,
             },
-            "annotations": {annotations::INSTANCE_NAME: claimant.name},
+            "annotations": {
+                annotations::INSTANCE_NAME: claimant.name,
+                annotations::INSTANCE_UID: uid,
+            },
         },
         "spec": {
             "consumerRef": project,
@@ -158,7 +169,7 @@ mod tests {
     fn a_claim_belongs_to_the_instance_in_its_labels() {
         let (dfw1, dfw2) = (cell("dfw1"), cell("dfw2"));
         let own = claimant(&dfw1, "ns-1", "web-0");
-        let claim: ResourceClaim = object(body("any", &own, &upstream(), &[]));
+        let claim: ResourceClaim = object(body("any", (&own, "uid-1"), &upstream(), &[]));
         assert!(own.owns(&claim.metadata));
         for other in [
             claimant(&dfw2, "ns-1", "web-0"),
@@ -198,7 +209,10 @@ mod tests {
                     "compute.datumapis.com/source-cluster": "dfw1",
                     "compute.datumapis.com/instance-namespace": "ns-1",
                 },
-                "annotations": {"compute.datumapis.com/instance-name": "web-0"},
+                "annotations": {
+                    "compute.datumapis.com/instance-name": "web-0",
+                    "compute.datumapis.com/instance-uid": "uid-1",
+                },
             },
             "spec": {
                 "consumerRef": project,
@@ -207,6 +221,7 @@ mod tests {
             },
         });
         let [name, _] = claimant.names();
-        assert_eq!(body(&name, &claimant, &upstream(), &requests), expected);
+        let body = body(&name, (&claimant, "uid-1"), &upstream(), &requests);
+        assert_eq!(body, expected);
     }
 }

@@ -20,11 +20,12 @@ use kube::core::{DeserializeGuard, Status};
 use kube::{Api, Client, Resource};
 use multicluster::absence::is_definitive_not_found;
 use multicluster::connect::ConnectError;
+use serde_json::Value;
 use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
 use super::bounded::bounded;
-use super::claim::{self, Claimant};
+use super::claim::Claimant;
 use super::plan::{LedgerProblem, Remedy, is_granted};
 use crate::hub::upstream::Upstream;
 use crate::lock::lock;
@@ -294,7 +295,7 @@ impl ProjectLedger {
         lock(&self.buckets).take();
     }
 
-    /// Creates a claim of this name.
+    /// Creates a claim.
     ///
     /// # Errors
     ///
@@ -303,13 +304,11 @@ impl ProjectLedger {
         &self,
         writer: &Writer,
         context: &ReconcileContext,
-        (name, claimant): (&str, &Claimant<'_>),
         upstream: &Upstream,
-        requests: &[ResourceRequest],
+        body: &Value,
     ) -> Result<ResourceClaim, LedgerProblem> {
         let claims = self.claims(upstream);
-        let body = claim::body(name, claimant, upstream, requests);
-        let created = writer.ensure(context, &claims, None, &body, &[], |_| true);
+        let created = writer.ensure(context, &claims, None, body, &[], |_| true);
         self.ask(created).await
     }
 

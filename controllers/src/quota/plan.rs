@@ -19,6 +19,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 
 use super::amounts;
+use super::claim::is_of_former;
 use crate::gate::{self, GateStep};
 use crate::objects::{has_finalizer, is_terminating};
 use decision::{ClaimDecision, decision};
@@ -202,8 +203,10 @@ fn of_claim(observed: &Observed<'_>, claim: &ResourceClaim) -> Plan {
     if is_terminating(claim) {
         return Plan::after(SOON);
     }
-    // A machine that runs keeps a claim of another size. Without the claim, it could lose its quota.
-    let is_right = amounts::are_equal(&claim.spec.requests, observed.requests);
+    // A machine that runs keeps a claim of another size, or of a former Instance. Without the claim, it could lose its
+    // quota.
+    let is_right = amounts::are_equal(&claim.spec.requests, observed.requests)
+        && !is_of_former(claim.meta(), observed.instance.meta());
     if is_gated(observed.instance) && !is_right {
         return Plan::step(QuotaStep::DeleteClaim);
     }

@@ -1,7 +1,7 @@
 //! Tests of the plan: a table of states for each rule.
 
-use api::condition;
 use api::instance::{InstanceControllerSpec, SchedulingGate};
+use api::{annotations, condition};
 use serde_json::{Value, json};
 
 use super::ending::end;
@@ -201,6 +201,28 @@ fn a_claim_of_another_size_is_made_anew_while_the_gate_is_closed() {
     // A machine that runs would lose its quota.
     let open = Case::new(granted()).stored(GRANTED, 1, 0).open();
     assert_eq!(open.plan(), "");
+}
+
+/// I-31: a former Instance of the same name has ended without proof that its claim is gone.
+#[test]
+fn a_claim_of_a_former_instance_is_made_anew_while_the_gate_is_closed() {
+    for (uid, is_former) in [
+        (None, false),
+        (Some("web-0-uid"), false),
+        (Some("former"), true),
+    ] {
+        let Ledger::Known(Some(mut claim)) = granted_claim() else {
+            panic!("no claim");
+        };
+        let annotations = uid.map(|uid| (annotations::INSTANCE_UID.to_owned(), uid.to_owned()));
+        claim.metadata.annotations = Some(annotations.into_iter().collect());
+        let ledger = Ledger::Known(Some(claim));
+        let closed = Case::new(ledger.clone()).stored(GRANTED, 2, 0).plan();
+        let expected = if is_former { "DeleteClaim" } else { "OpenGate" };
+        assert_eq!(closed, expected, "{uid:?}");
+        let open = Case::new(ledger).stored(GRANTED, 1, 0).open();
+        assert_eq!(open.plan(), "", "{uid:?}");
+    }
 }
 
 #[test]

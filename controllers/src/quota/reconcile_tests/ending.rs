@@ -106,6 +106,33 @@ async fn a_control_plane_that_never_had_the_project_is_no_proof() {
     assert!(system.instance().is_none());
 }
 
+/// I-31: the former Instance has ended while the quota system hung.
+#[tokio::test(start_paused = true)]
+async fn a_new_instance_does_not_start_with_the_claim_of_the_former_one() {
+    let system = System::start(new_instance()).await;
+    system.reconcile().await;
+    system.grant(CLAIM);
+    system.delete_instance().await;
+    system.project.fail(Fault::hang());
+    let later: Clock = || now() + SignedDuration::from_secs(60);
+    assert_eq!(system.reconcile_at(later).await, Outcome::Settled);
+    let mut anew = new_instance();
+    anew["metadata"]["uid"] = json!("anew");
+    system.planes.cell.put(anew);
+    settle().await;
+    system.project.heal();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    system.writes();
+    system.reconcile_at(later).await;
+    assert_eq!(system.writes()[..2], [DELETE, CREATE]);
+    assert_eq!(system.gates(), ["Network", "Quota"]);
+    let uid = api::annotations::INSTANCE_UID;
+    assert_eq!(system.claim().unwrap().annotations()[uid], "anew");
+    system.grant(CLAIM);
+    system.reconcile_at(later).await;
+    assert_eq!(system.gates(), ["Network"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_claim_of_the_go_manager_is_taken_over_only_from_this_cell() {
     for (cell, expected) in [("dfw1", None), ("dfw2", Some(CREATE))] {
