@@ -2,6 +2,7 @@
 //! quota system.
 
 mod ending;
+mod warnings;
 
 use api::condition::{self, ConditionStatus};
 use api::instance::QUOTA_GRANTED;

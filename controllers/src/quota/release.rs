@@ -48,15 +48,8 @@ impl QuotaController {
                 }
                 _ => return Ok(look_again.map_or(Outcome::Settled, Outcome::Again)),
             };
-            if proof == ClaimProof::None
-                && self.ledgers.is_some()
-                && let Ok(upstream) = self.upstream(key)
-            {
-                lock(&self.left).insert(key.clone(), upstream);
-                warn!(
-                    ?key,
-                    "the Instance ends, but its ResourceClaim may still exist: it is deleted when the quota system answers"
-                );
+            if proof == ClaimProof::None && self.ledgers.is_some() {
+                self.leave(key);
             }
             // Other finalizers may have been removed during the requests to the project.
             let newest = self.terminating(key);
@@ -71,6 +64,24 @@ impl QuotaController {
             return Ok(Outcome::Settled);
         }
         Ok(Outcome::Again(DISPUTED))
+    }
+
+    /// Records that the claim of an Instance that ends may still exist.
+    fn leave(&self, key: &ClaimKey) {
+        match self.upstream(key) {
+            Ok(upstream) => {
+                lock(&self.left).insert(key.clone(), upstream);
+                warn!(
+                    ?key,
+                    "the Instance ends, but its ResourceClaim may still exist: it is deleted when the quota system answers"
+                );
+            }
+            Err(problem) => warn!(
+                ?key,
+                problem,
+                "the Instance ends, but its ResourceClaim may still exist: an operator must delete it"
+            ),
+        }
     }
 
     /// Deletes what is left of an Instance that is gone: a claim whose end was not proved, and a claim that the watch
