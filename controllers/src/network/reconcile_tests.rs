@@ -245,6 +245,7 @@ async fn a_cell_that_makes_no_networks_opens_gates_of_former_versions() {
     assert_eq!(system.writes().await, [""; 0]);
 }
 
+/// I-26: the cell does not choose one of several locations.
 #[tokio::test(start_paused = true)]
 async fn a_location_is_awaited_and_a_wrong_one_holds() {
     let system = System::start(Networking::InterfaceClaims, Vec::new()).await;
@@ -275,7 +276,7 @@ async fn a_location_is_awaited_and_a_wrong_one_holds() {
     assert_eq!(cell.count(KindId::of::<NetworkInterfaceClaim>()), 1);
 }
 
-/// It may be a second one, so the gate stays closed.
+/// I-26: it may be a second one, so the gate stays closed.
 #[tokio::test(start_paused = true)]
 async fn a_serving_location_that_cannot_be_decoded_holds() {
     let mut unreadable = serving("ord", "ORD");
@@ -458,7 +459,7 @@ async fn the_interface_follows_its_holder() {
     assert_eq!(system.writes().await, [""; 0]);
 }
 
-/// I-32: nothing is made in a location that is not that of the Instance.
+/// I-26, I-32: nothing is made in a location that is not that of the Instance.
 #[tokio::test(start_paused = true)]
 async fn an_instance_in_another_location_holds() {
     for (strategy, in_cell) in [
