@@ -11,7 +11,8 @@ use tokio::process::Child;
 use tokio::time::{sleep, timeout};
 
 use crate::client::{TlsConnection, get, issue};
-use crate::{WITHIN, command};
+use crate::refusals::kubeconfig;
+use crate::{HEAD, WITHIN, command, write};
 
 /// Longest text from a request in the log, in bytes.
 const FIELD_MAX: usize = 256;
@@ -107,6 +108,59 @@ async fn a_request_cannot_forge_or_stretch_a_line_of_the_log() {
                 assert_eq!(too_long, None);
             }
         }
+    }
+}
+
+/// A cell that does not enforce quota by mistake must be found.
+#[tokio::test]
+async fn a_cell_without_credentials_for_quota_says_so_once() {
+    for is_enforced in [false, true] {
+        let directory = TempDir::new().unwrap();
+        let kubeconfig = kubeconfig(&directory);
+        let quota = match is_enforced {
+            true => format!(", quotaKubeconfigPath: '{kubeconfig}'"),
+            false => String::new(),
+        };
+        let [metrics, health] = [ports::reserve().unwrap(), ports::reserve().unwrap()];
+        let config = format!(
+            "{HEAD}discovery: {{mode: single, clusterName: dfw1{quota}}}\n\
+             metricsServer: {{secureServing: false, bindAddress: 'localhost:{metrics}'}}\n"
+        );
+        let config = write(&directory, "config.yaml", &config);
+        let process = command()
+            .arg("--enable-cell-controllers")
+            .arg(format!("--kubeconfig={kubeconfig}"))
+            .arg(format!("--federation-kubeconfig={kubeconfig}"))
+            .arg(format!("--server-config={config}"))
+            .arg(format!("--health-probe-bind-address=localhost:{health}"))
+            .args(["--log-format=json", "--shutdown-delay=0s"])
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let gauge = async {
+            loop {
+                let answer = get(metrics, "/metrics").await;
+                let text = answer.map_or_else(|_| String::new(), |(_, text)| text);
+                let mut lines = text.lines();
+                let gauge = lines.find_map(|line| {
+                    line.strip_prefix("compute_quota_enforcement_enabled ")
+                        .map(str::to_owned)
+                });
+                match gauge {
+                    Some(gauge) => return gauge,
+                    None => sleep(Duration::from_millis(20)).await,
+                }
+            }
+        };
+        let gauge = timeout(WITHIN, gauge).await.expect("no metric");
+        assert_eq!(gauge, u8::from(is_enforced).to_string());
+        let log = end(process).await;
+        let errors = log
+            .lines()
+            .filter(|line| line.contains("quota is not enforced"));
+        let errors: Vec<Value> = errors.map(|it| serde_json::from_str(it).unwrap()).collect();
+        assert_eq!(errors.len(), usize::from(!is_enforced), "{log}");
+        assert!(errors.iter().all(|line| line["level"] == "ERROR"), "{log}");
     }
 }
 

@@ -133,6 +133,45 @@ async fn a_new_instance_does_not_start_with_the_claim_of_the_former_one() {
     assert_eq!(system.gates(), ["Network"]);
 }
 
+/// The former process had ended before it could delete the claim. The event of the watch adds the key.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_a_former_process_has_left_is_deleted_when_the_watch_shows_it() {
+    let system = System::start_watched(new_instance(), true, true).await;
+    let mut left = claim_of("instance-dfw1-web-9", "dfw1");
+    left["metadata"]["annotations"] = json!({api::annotations::INSTANCE_NAME: "web-9"});
+    let is_there = || {
+        let claim = "instance-dfw1-web-9";
+        let claim = system.project.get::<ResourceClaim>("default", claim);
+        claim.is_some()
+    };
+    let reconcile = async || {
+        let key = ClaimKey {
+            project: Some(ProjectName::new("p").unwrap()),
+            namespace: HUB_NAMESPACE.to_owned(),
+            name: "web-9".to_owned(),
+        };
+        let context = ReconcileContext::new(now, None);
+        system.controller.reconcile(&context, key).await.unwrap()
+    };
+    system.project.put(left);
+    assert_eq!(reconcile().await, Outcome::Gone);
+    assert!(is_there());
+    // The watch begins with the first Instance of the project.
+    system.reconcile().await;
+    settle().await;
+    // The claim of an Instance that the cache does not have yet stays.
+    let mut new = new_instance();
+    new["metadata"]["name"] = json!("web-9");
+    system.planes.cell.put(new);
+    assert_eq!(reconcile().await, Outcome::Settled);
+    assert!(is_there());
+    let cell = &system.planes.cell;
+    cell.remove::<Instance>(HUB_NAMESPACE, "web-9");
+    settle().await;
+    assert_eq!(reconcile().await, Outcome::Gone);
+    assert!(!is_there());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_claim_of_the_go_manager_is_taken_over_only_from_this_cell() {
     for (cell, expected) in [("dfw1", None), ("dfw2", Some(CREATE))] {
