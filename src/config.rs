@@ -35,6 +35,8 @@ pub(crate) struct Config {
     pub(crate) quota: Option<QuotaConfig>,
     /// `networking.strategy`, if it is given.
     networking: Option<Networking>,
+    /// `featureFlags.enableReferencedDataGate`: whether new Instances wait for their ConfigMaps and Secrets.
+    pub(crate) awaits_data: bool,
     /// The given fields of the Go manager that have no effect.
     pub(crate) ignored: Vec<&'static str>,
 }
@@ -137,6 +139,7 @@ impl Config {
             webhook_server,
             discovery,
             networking,
+            feature_flags,
             ..
         } = file;
         Ok(Self {
@@ -149,6 +152,7 @@ impl Config {
             cluster_name: discovery.cluster_name.clone(),
             quota: discovery.quota(),
             networking: networking.strategy,
+            awaits_data: feature_flags.enable_referenced_data_gate,
             discovery: discovery.checked()?,
             ignored,
         })

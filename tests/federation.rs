@@ -90,6 +90,8 @@ mod proofs;
 mod quota;
 #[path = "federation/quota_double.rs"]
 mod quota_double;
+#[path = "federation/referenced_data.rs"]
+mod referenced_data;
 #[path = "federation/refusals.rs"]
 mod refusals;
 #[path = "federation/repair.rs"]
@@ -319,6 +321,8 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared proofs::a_hub_namespace_with_a_foreign_identity_is_held;
         Shared proofs::foreign_conditions_stay;
         Shared proofs::the_referenced_data_annotation_is_mirrored_and_removed;
+        Shared referenced_data::data_reach_the_cells_of_their_workload;
+        Shared referenced_data::workloads_share_a_source;
         Shared refusals::the_words_of_the_hub_are_shown_in_the_project;
         Shared freshness::a_city_without_a_cell;
         Apart freshness::a_cell_that_dies;

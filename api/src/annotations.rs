@@ -22,6 +22,23 @@ pub const UPSTREAM_GENERATION: &str = "compute.datumapis.com/upstream-generation
 pub const UPSTREAM_UID: &str = "compute.datumapis.com/upstream-uid";
 /// JSON array of `Kind/name` tokens: ConfigMaps and Secrets that must be propagated with a WorkloadDeployment.
 pub const EXPECTED_REFERENCED_DATA: &str = "compute.datumapis.com/expected-referenced-data";
+/// Why the referenced data of a WorkloadDeployment cannot be determined: a JSON object with `reason` and `message`. A
+/// status cannot be propagated to a cell.
+pub const REFERENCED_DATA_ERROR: &str = "compute.datumapis.com/referenced-data-error";
+/// Which template and which versions of its ConfigMaps and Secrets [`EXPECTED_REFERENCED_DATA`] was determined for. See
+/// docs/concepts/referenced-data.md.
+pub const REFERENCED_DATA_VERSIONS: &str = "compute.datumapis.com/referenced-data-versions";
+/// The annotations about referenced data that travel with a WorkloadDeployment, also their absence.
+pub const OF_REFERENCED_DATA: [&str; 3] = [
+    EXPECTED_REFERENCED_DATA,
+    REFERENCED_DATA_ERROR,
+    REFERENCED_DATA_VERSIONS,
+];
+/// On a companion: JSON array of the WorkloadDeployments that need it, as `namespace/name` in the project.
+pub const REFERENCED_BY: &str = "compute.datumapis.com/referenced-by";
+/// On a companion: UID and resource version of its source in the project, as `uid/version`. Opaque for everyone else: it
+/// says nothing about the content.
+pub const SOURCE_VERSION: &str = "compute.datumapis.com/source-version";
 /// Generation of the hub object that Karmada last applied to a cell. Karmada writes it on the cell's object.
 pub const RESOURCE_TEMPLATE_GENERATION: &str = "resourcetemplate.karmada.io/generation";
 /// On hub objects that Karmada propagates to cells: when the federator last made Karmada apply the object again.
@@ -95,8 +112,32 @@ pub const ALL: &[MetadataKey] = &[
     metadata_key(
         EXPECTED_REFERENCED_DATA,
         "WorkloadDeployment; project, hub, cell",
-        "a controller of the project plane; `federator` copies it",
+        "`referenced-data`; `federator` copies it",
         "JSON array of `Kind/name`: ConfigMaps and Secrets that must be propagated with the WorkloadDeployment.",
+    ),
+    metadata_key(
+        REFERENCED_DATA_ERROR,
+        "WorkloadDeployment; project, hub, cell",
+        "`referenced-data`; `federator` copies it",
+        "JSON object with `reason` and `message`: why the data cannot be determined. Absent if there is no such reason.",
+    ),
+    metadata_key(
+        REFERENCED_DATA_VERSIONS,
+        "WorkloadDeployment; project, hub, cell",
+        "`referenced-data`; `federator` copies it",
+        "JSON object: the hash of the template, and the version of each source, for which the data were determined.",
+    ),
+    metadata_key(
+        REFERENCED_BY,
+        "ConfigMap, Secret; hub, cell",
+        "`companion`",
+        "JSON array of `namespace/name`: the WorkloadDeployments of the project that need the companion.",
+    ),
+    metadata_key(
+        SOURCE_VERSION,
+        "ConfigMap, Secret; hub, cell",
+        "`companion`",
+        "UID and resource version of the source in the project. It tells two versions apart, and says nothing about their content.",
     ),
     metadata_key(
         RESOURCE_TEMPLATE_GENERATION,

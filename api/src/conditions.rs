@@ -2,59 +2,20 @@
 //!
 //! `cargo xtask docs` writes `docs/reference/conditions.md` from these lists.
 
-use crate::condition::ConditionStatus::{self, False, True, Unknown};
+mod referenced_data;
+mod written_condition;
+
+use crate::condition::ConditionStatus::{False, True, Unknown};
 use crate::reasons::{self, copied_to_hub, holder, network_ready, quarantine, quota_granted};
 use crate::{instance, karmada, milo, networking, workload, workload_deployment};
 use reasons::{
     instance as of_instance, workload as of_workload, workload_deployment as of_deployment,
 };
-
-/// Condition of a WorkloadDeployment that a controller of the project plane owns. The hub's value is ignored.
-pub const REFERENCED_DATA_READY: &str = "ReferencedDataReady";
-
-/// An API server's role.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlaneKind {
-    /// A customer's project.
-    Project,
-    /// The Karmada hub.
-    Hub,
-    /// A POP cell.
-    Cell,
-    /// The Milo root, which has the Projects.
-    Root,
-}
-
-impl PlaneKind {
-    /// The word for this plane.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Project => "project",
-            Self::Hub => "hub",
-            Self::Cell => "cell",
-            Self::Root => "root",
-        }
-    }
-}
-
-/// A condition that compute-federation writes, with one of its reasons.
-#[derive(Clone, Copy, Debug)]
-pub struct WrittenCondition {
-    /// Kind of the object, or the part of it that has the condition.
-    pub kind: &'static str,
-    /// Planes on which the condition occurs.
-    pub planes: &'static [PlaneKind],
-    /// Type of the condition.
-    pub type_: &'static str,
-    /// Status that goes with the reason.
-    pub status: ConditionStatus,
-    /// Reason of the condition.
-    pub reason: &'static str,
-    /// The meaning of the reason.
-    pub meaning: &'static str,
-    /// The remedy for an operator or a customer.
-    pub remedy: &'static str,
-}
+use written_condition::{
+    CELL, DEPLOYMENT, EVERYWHERE, HUB_AND_PROJECT, INSTANCE, INTERFACE, INTERFACE_CLAIM,
+    NETWORK_OPERATOR, NOTHING, PLACEMENT, PROJECT, WORKLOAD, written,
+};
+pub use written_condition::{PlaneKind, WrittenCondition};
 
 /// A condition that compute-federation reads, written by others.
 #[derive(Clone, Copy, Debug)]
@@ -97,28 +58,6 @@ pub struct PublishedEvent {
     pub when: &'static str,
 }
 
-const NOTHING: &str = "Nothing.";
-
-const fn written(
-    kind: &'static str,
-    planes: &'static [PlaneKind],
-    type_: &'static str,
-    status: ConditionStatus,
-    reason: &'static str,
-    texts: (&'static str, &'static str),
-) -> WrittenCondition {
-    let (meaning, remedy) = texts;
-    WrittenCondition {
-        kind,
-        planes,
-        type_,
-        status,
-        reason,
-        meaning,
-        remedy,
-    }
-}
-
 const HELD_BY_NETWORK: (&str, &str) = (
     "`NetworkReady` is not True, with this reason and message, and the gate `Network` holds the Instance back.",
     "As for `NetworkReady`.",
@@ -128,20 +67,12 @@ const NO_INSTANCE_FOR_NETWORK: (&str, &str) = (
     "As for `NetworkReady` of the Instance.",
 );
 
-const WORKLOAD: &str = "Workload";
-const PLACEMENT: &str = "Workload, in `status.placements[]`";
-const DEPLOYMENT: &str = "WorkloadDeployment";
-const INSTANCE: &str = "Instance";
-const INTERFACE: &str = "NetworkInterface";
-const INTERFACE_CLAIM: &str = "NetworkInterfaceClaim";
-const NETWORK_OPERATOR: &str = "network operator";
-const PROJECT: &[PlaneKind] = &[PlaneKind::Project];
-const HUB_AND_PROJECT: &[PlaneKind] = &[PlaneKind::Hub, PlaneKind::Project];
-const EVERYWHERE: &[PlaneKind] = &[PlaneKind::Cell, PlaneKind::Hub, PlaneKind::Project];
-const CELL: &[PlaneKind] = &[PlaneKind::Cell];
+/// Returns the conditions that compute-federation writes, one entry for each object kind, type and reason.
+pub fn written_conditions() -> impl Iterator<Item = &'static WrittenCondition> + Clone {
+    WRITTEN.iter().chain(referenced_data::WRITTEN)
+}
 
-/// The conditions that compute-federation writes, one entry for each object kind, type and reason.
-pub const WRITTEN: &[WrittenCondition] = &[
+const WRITTEN: &[WrittenCondition] = &[
     written(
         WORKLOAD,
         PROJECT,
@@ -1139,12 +1070,12 @@ pub const READ: &[ReadCondition] = &[
         effect: "While it is False and the gate `Network` is closed, `Ready` is False with its reason and message.",
     },
     ReadCondition {
-        kind: DEPLOYMENT,
-        plane: PlaneKind::Project,
-        type_: REFERENCED_DATA_READY,
+        kind: INSTANCE,
+        plane: PlaneKind::Cell,
+        type_: instance::REFERENCED_DATA_READY,
         reason: None,
-        writer: "a controller of the project plane",
-        effect: "Never changed, even if the hub has a condition of this type.",
+        writer: "`data-gate`",
+        effect: "While it is not True and the gate `ReferencedData` is closed, `Ready` is False with its reason and message.",
     },
     ReadCondition {
         kind: "ResourceBinding",
@@ -1361,7 +1292,7 @@ mod tests {
 
     #[test]
     fn every_reason_is_documented() {
-        let conditions = WRITTEN.iter().map(|condition| condition.reason);
+        let conditions = written_conditions().map(|condition| condition.reason);
         let events = EVENTS.iter().flat_map(|event| event.reasons).copied();
         let quarantine = QUARANTINE.iter().map(|it| it.reason);
         let documented: BTreeSet<_> = conditions
@@ -1386,7 +1317,7 @@ mod tests {
     #[test]
     fn no_condition_is_listed_twice() {
         let mut seen = BTreeSet::new();
-        for it in WRITTEN {
+        for it in written_conditions() {
             assert!(seen.insert((it.kind, it.type_, it.reason)), "{it:?}");
         }
     }

@@ -65,6 +65,42 @@ pub struct KeySelector {
     pub others: UnknownFields,
 }
 
+/// All keys of a ConfigMap or of a Secret as environment variables. Exactly one of the sources is set.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EnvFromSource {
+    /// The ConfigMap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_map_ref: Option<OptionalReference>,
+    /// Text to put before each key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
+    /// The Secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<OptionalReference>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
+}
+
+/// Refers to a ConfigMap or to a Secret of the object's namespace.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
+pub struct OptionalReference {
+    /// Name of the referent.
+    #[serde(default)]
+    pub name: String,
+    /// Whether the referent may be missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub optional: Option<bool>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
+}
+
 /// Selects a field of an object.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -6,6 +6,8 @@ use crate::metadata_key::{MetadataKey, metadata_key};
 pub const WORKLOAD_CONTROLLER: &str = "compute.datumapis.com/workload-controller";
 /// On a WorkloadDeployment (project): waits until the hub copy is deleted.
 pub const FEDERATOR: &str = "compute.datumapis.com/federator";
+/// On a WorkloadDeployment (project): waits until no companion on the hub names it.
+pub const REFERENCED_DATA: &str = "compute.datumapis.com/referenced-data-controller";
 /// On an Instance (cell): waits until the hub copy is deleted.
 pub const INSTANCE_CONTROLLER: &str = "compute.datumapis.com/instance-controller";
 /// On an Instance (cell): waits until its ResourceClaim is deleted.
@@ -24,6 +26,12 @@ pub const ALL: &[MetadataKey] = &[
         "WorkloadDeployment; project",
         "`federator`",
         "Waits until the hub's copy is deleted.",
+    ),
+    metadata_key(
+        REFERENCED_DATA,
+        "WorkloadDeployment; project",
+        "`referenced-data`",
+        "Waits until no companion on the hub names the WorkloadDeployment.",
     ),
     metadata_key(
         INSTANCE_CONTROLLER,

@@ -27,6 +27,11 @@ pub const QUOTA_GRANTED: &str = "QuotaGranted";
 pub const COPIED_TO_HUB: &str = "CopiedToHub";
 /// Condition: the networks of the instance are there.
 pub const NETWORK_READY: &str = "NetworkReady";
+/// Condition: the ConfigMaps and Secrets of the template are known, on a WorkloadDeployment of a project; or are in the
+/// cell, on an instance. The value of a WorkloadDeployment on the hub is ignored.
+pub const REFERENCED_DATA_READY: &str = "ReferencedDataReady";
+/// Scheduling gate that `data-gate` removes once the ConfigMaps and Secrets of the instance are in the cell.
+pub const REFERENCED_DATA_GATE: &str = "ReferencedData";
 /// Scheduling gate that `network` removes once the networks of the instance are there.
 pub const NETWORK_GATE: &str = "Network";
 /// Scheduling gate that `quota` removes once the quota of the project covers the instance.

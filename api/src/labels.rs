@@ -38,6 +38,9 @@ pub const UPSTREAM_NAMESPACE: &str = "meta.datumapis.com/upstream-namespace";
 /// has claimed.
 pub const POLICY_PERMANENT_ID: &str = "propagationpolicy.karmada.io/permanent-id";
 
+/// On the hub's copy of a ConfigMap or a Secret of a project, and on its copies in the cells: `true`.
+pub const REFERENCED_DATA: &str = "compute.datumapis.com/referenced-data";
+
 /// The labels that link an Instance to its deployment. An Instance that lacks one of them is not copied to the hub.
 pub const INSTANCE_LINKING: [&str; 7] = [
     WORKLOAD_UID,
@@ -128,5 +131,11 @@ pub const ALL: &[MetadataKey] = &[
         "PropagationPolicy, ResourceBinding; hub. WorkloadDeployment; hub, cell",
         "Karmada",
         "Identity of the PropagationPolicy that has claimed the object.",
+    ),
+    metadata_key(
+        REFERENCED_DATA,
+        "ConfigMap, Secret; hub, cell",
+        "`companion`",
+        "`true` on a copy of a ConfigMap or a Secret of a project.",
     ),
 ];

@@ -107,6 +107,33 @@ pub mod network_ready {
     pub const KIND_NOT_SERVED: &str = "NetworkKindNotServed";
 }
 
+/// Reasons of `ReferencedDataReady` of a WorkloadDeployment in the project, and of an Instance. The reasons of False are
+/// also those of `Ready` of the Instance while the gate is closed, and of `Available` of its WorkloadDeployment.
+pub mod referenced_data {
+    /// All ConfigMaps and Secrets are there.
+    pub const READY: &str = "Ready";
+    /// The ConfigMaps and Secrets have not been determined yet.
+    pub const RESOLVING: &str = "Resolving";
+    /// The name of a ConfigMap or a Secret is too long for a companion.
+    pub const NAME_TOO_LONG: &str = "SourceNameTooLong";
+    /// The project does not have a ConfigMap or a Secret.
+    pub const NOT_FOUND: &str = "SourceNotFound";
+    /// compute-federation may not read a ConfigMap or a Secret of the project.
+    pub const UNAUTHORIZED: &str = "SourceUnauthorized";
+    /// A ConfigMap or a Secret is too large, or all of them together are.
+    pub const TOO_LARGE: &str = "SourceTooLarge";
+    /// A ConfigMap or a Secret does not have a key that the template uses.
+    pub const KEY_NOT_FOUND: &str = "SourceKeyNotFound";
+    /// A value that the template uses as an environment variable is not UTF-8.
+    pub const VALUE_NOT_TEXT: &str = "SourceValueNotText";
+    /// The hub refuses the companion of a ConfigMap or a Secret.
+    pub const NOT_COPIED: &str = "SourceNotCopied";
+    /// A ConfigMap or a Secret, or the version of it that is needed, has not reached the cell.
+    pub const AWAITING_PROPAGATION: &str = "AwaitingPropagation";
+    /// The cell does not hold Instances back for their data.
+    pub const DISABLED: &str = "ReferencedDataDisabled";
+}
+
 /// Reasons of `HolderAvailable` of a NetworkInterface. Other reasons are copied from the Instance.
 pub mod holder {
     /// The Instance runs.

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::allowed;
-use crate::core_v1::{EnvVar, LocalReference};
+use crate::core_v1::{EnvFromSource, EnvVar, LocalReference};
 use crate::quantity::Quantity;
 use crate::unknown_fields::UnknownFields;
 
@@ -71,6 +71,10 @@ pub struct SandboxContainer {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub env: Vec<EnvVar>,
+    /// ConfigMaps and Secrets whose keys are environment variables of the container.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub env_from: Vec<EnvFromSource>,
     /// Image of the container.
     pub image: String,
     /// Name of the container.

@@ -16,6 +16,7 @@ use crate::autoscaler::AutoscalerController;
 use crate::cell::CellCaches;
 pub use crate::cell::networks::Networking;
 use crate::cell::networks::{NetworkReflectors, Optional};
+use crate::data_gate::DataGateController;
 use crate::deployment::DeploymentController;
 use crate::gate::{self, Gate};
 use crate::instance::ReadinessController;
@@ -31,7 +32,7 @@ use crate::runtime::triggers::lookups::CellLookups;
 use crate::runtime::triggers::{CellSource, wake};
 use crate::runtime::wiring::{Controller, Synced, Wiring};
 use crate::runtime::write::Writer;
-use crate::{autoscaler, deployment, instance, instance_writeback, network, quota};
+use crate::{autoscaler, data_gate, deployment, instance, instance_writeback, network, quota};
 
 /// The dependencies of the controllers of a cell.
 pub struct Config {
@@ -45,6 +46,8 @@ pub struct Config {
     pub quota: Option<ConnectLedger>,
     /// How networks are made.
     pub networking: Networking,
+    /// Whether new Instances wait for the ConfigMaps and Secrets of their template.
+    pub awaits_data: bool,
     /// The metrics that count writes and reconciliations.
     pub metrics: Metrics,
     /// Cancelled once this process may write.
@@ -62,6 +65,7 @@ struct CellQueues {
     writeback: Queue<ObjectKey>,
     quota: Queue<ClaimKey>,
     network: Queue<ObjectKey>,
+    data_gate: Queue<ObjectKey>,
 }
 
 /// The workers of each queue.
@@ -72,6 +76,7 @@ struct CellWorkers {
     writeback: Workers<ObjectKey>,
     quota: Workers<ClaimKey>,
     network: Workers<ObjectKey>,
+    data_gate: Workers<ObjectKey>,
 }
 
 impl CellQueues {
@@ -82,6 +87,7 @@ impl CellQueues {
         let (writeback, writeback_workers) = Queue::new(InstanceWriteback::NAME, metrics);
         let (quota, quota_workers) = Queue::new(QuotaController::NAME, metrics);
         let (network, network_workers) = Queue::new(NetworkController::NAME, metrics);
+        let (data_gate, data_gate_workers) = Queue::new(DataGateController::NAME, metrics);
         let queues = Self {
             deployment,
             autoscaler,
@@ -89,6 +95,7 @@ impl CellQueues {
             writeback,
             quota,
             network,
+            data_gate,
         };
         let workers = CellWorkers {
             deployment: deployment_workers,
@@ -97,6 +104,7 @@ impl CellQueues {
             writeback: writeback_workers,
             quota: quota_workers,
             network: network_workers,
+            data_gate: data_gate_workers,
         };
         (queues, workers)
     }
@@ -116,15 +124,18 @@ impl CellQueues {
         wake(&self.quota, on_cell, source, change, cell);
         let on_cell = network::triggers::ON_CELL;
         wake(&self.network, on_cell, source, change, cell);
+        let on_cell = data_gate::triggers::ON_CELL;
+        wake(&self.data_gate, on_cell, source, change, cell);
     }
 }
 
 /// Returns the gates of new Instances, in their order.
-fn gates(networking: Networking, enforces_quota: bool) -> Vec<Gate> {
+fn gates(networking: Networking, enforces_quota: bool, awaits_data: bool) -> Vec<Gate> {
     let makes_networks = networking != Networking::Disabled;
     let gates = [
         (gate::NETWORK, makes_networks),
         (gate::QUOTA, enforces_quota),
+        (gate::REFERENCED_DATA, awaits_data),
     ];
     let set = gates.into_iter().filter(|(_, is_set)| *is_set);
     set.map(|(gate, _)| gate).collect()
@@ -197,6 +208,7 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         hub,
         quota,
         networking,
+        awaits_data,
         metrics,
         may_write,
         clock,
@@ -260,7 +272,7 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
                 .replay(|change| queues.wake(CellSource::Instances, change, &cell));
         }
     });
-    let gates = gates(networking, enforces_quota);
+    let gates = gates(networking, enforces_quota, awaits_data);
     let watches = quota_watches(&cell, &queues, tasks, &metrics);
     let ledgers = quota.map(|connect| Arc::new(Ledgers::new(connect, Some(watches))));
     let replacement = ReplacementQuota::new(Arc::clone(&cell), ledgers.clone());
@@ -280,6 +292,8 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
     wiring.run(workers.quota, &ready, quota);
     let network = NetworkController::new(Arc::clone(&cell), &metrics);
     wiring.run(workers.network, &ready, network);
+    let data_gate = DataGateController::new(Arc::clone(&cell), awaits_data, &metrics);
+    wiring.run(workers.data_gate, &ready, data_gate);
     let writeback = InstanceWriteback {
         cell,
         writer: Writer::new(InstanceWriteback::NAME, &metrics),

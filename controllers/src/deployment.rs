@@ -21,14 +21,14 @@ use crate::cell::CellCaches;
 use crate::gate::{self, Gate};
 use crate::objects::{StringMap, controller_reference, covers, is_terminating};
 use crate::quota::ReplacementQuota;
+use crate::referenced_data::references::references;
 use crate::runtime::error::FirstError;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use plan::{
-    RolloutStep, instance_name, linking_labels, ordinal, status_after_refusal, template_hash,
-};
+use crate::template::template_hash;
+use plan::{RolloutStep, instance_name, linking_labels, ordinal, status_after_refusal};
 use view::{QuotaAnswers, View};
 
 pub(crate) struct DeploymentController {
@@ -249,11 +249,16 @@ impl DeploymentController {
         if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.insert("finalizers".to_owned(), json!(finalizers));
         }
+        let uses_data = !references(&deployment.spec.template.spec).is_empty();
+        let gates = self.gates.iter().copied();
+        let gates: Vec<_> = gates
+            .filter(|gate| uses_data || *gate != gate::REFERENCED_DATA)
+            .collect();
         let controller = body.pointer_mut("/spec/controller");
         if let Some(controller) = controller.and_then(Value::as_object_mut)
-            && !self.gates.is_empty()
+            && !gates.is_empty()
         {
-            controller.insert("schedulingGates".to_owned(), gate::list(&self.gates));
+            controller.insert("schedulingGates".to_owned(), gate::list(&gates));
         }
         let location = self.cell.location_of_new(&deployment.spec.city_code);
         if let Some(location) = location

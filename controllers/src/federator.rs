@@ -44,9 +44,11 @@ use record::{report_invalid_record, require_confirmed_record};
 use refusal::{policy_check, refusal_of};
 
 /// The parts of a copy that only the federator writes.
-const OWN: [&str; 2] = [
+const OWN: [&str; 4] = [
     "/spec",
     "/metadata/annotations/compute.datumapis.com~1expected-referenced-data",
+    "/metadata/annotations/compute.datumapis.com~1referenced-data-error",
+    "/metadata/annotations/compute.datumapis.com~1referenced-data-versions",
 ];
 
 pub(crate) struct Federator {

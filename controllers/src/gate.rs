@@ -5,7 +5,10 @@
 
 use api::Instance;
 use api::condition::{self, Condition};
-use api::instance::{NETWORK_GATE, NETWORK_READY, QUOTA_GATE, QUOTA_GRANTED};
+use api::instance::{
+    NETWORK_GATE, NETWORK_READY, QUOTA_GATE, QUOTA_GRANTED, REFERENCED_DATA_GATE,
+    REFERENCED_DATA_READY,
+};
 use serde_json::{Value, json};
 
 use crate::runtime::write::{Collection, Writer};
@@ -32,6 +35,12 @@ pub(crate) const NETWORK: Gate = Gate {
 pub(crate) const QUOTA: Gate = Gate {
     name: QUOTA_GATE,
     condition: QUOTA_GRANTED,
+};
+
+/// Opens when the ConfigMaps and Secrets of the Instance are in the cell.
+pub(crate) const REFERENCED_DATA: Gate = Gate {
+    name: REFERENCED_DATA_GATE,
+    condition: REFERENCED_DATA_READY,
 };
 
 /// Returns whether an Instance has a closed gate. Such an Instance has never run.

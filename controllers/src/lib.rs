@@ -12,6 +12,7 @@ pub mod ca_bundle;
 mod cell;
 pub mod cell_controllers;
 mod customizations;
+mod data_gate;
 mod deployment;
 mod federator;
 #[cfg(test)]
@@ -31,8 +32,10 @@ mod policy;
 mod projector;
 mod projects;
 mod quota;
+mod referenced_data;
 pub mod runtime;
 #[cfg(test)]
 mod settled;
+mod template;
 mod waiting;
 mod workload;

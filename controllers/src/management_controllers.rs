@@ -11,7 +11,8 @@ mod queues;
 use std::sync::Arc;
 
 use kube::Client;
-use multicluster::{Metrics, Queue, Tasks};
+use multicluster::queue::Workers;
+use multicluster::{Metrics, Tasks};
 use tokio_util::sync::CancellationToken;
 
 use crate::customizations::CustomizationController;
@@ -21,8 +22,13 @@ use crate::namespace::NamespaceController;
 use crate::policy::PolicyController;
 use crate::projector::{Projector, Quarantine, Quarantined};
 use crate::projects::SyncedProjects;
+use crate::referenced_data::ReferencedDataController;
+use crate::referenced_data::companion::Companions;
+use crate::referenced_data::companion_controller::CompanionController;
+use crate::referenced_data::sources::Sources;
 use crate::runtime::Clock;
 use crate::runtime::events::{EventPublisher, Events};
+use crate::runtime::keys::{ProjectKey, SourceKey};
 use crate::runtime::wiring::{Controller, Synced, Wiring};
 use crate::runtime::write::Writer;
 use crate::workload::WorkloadController;
@@ -57,22 +63,7 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
         may_write,
         clock,
     } = config;
-    let (workload, workload_workers) = Queue::new(WorkloadController::NAME, &metrics);
-    let (federator, federator_workers) = Queue::new(Federator::NAME, &metrics);
-    let (policy, policy_workers) = Queue::new(PolicyController::NAME, &metrics);
-    let (projector, projector_workers) = Queue::new(Projector::NAME, &metrics);
-    let (namespace, namespace_workers) = Queue::new(NamespaceController::NAME, &metrics);
-    let (customizations, customizations_workers) =
-        Queue::new(CustomizationController::NAME, &metrics);
-    let queues = ManagementQueues {
-        workload,
-        federator,
-        policy,
-        projector,
-        namespace,
-        customizations,
-    };
-
+    let (queues, workers) = ManagementQueues::new(&metrics);
     let mut wiring = Wiring::new(tasks, clock);
     let reflectors = HubReflectors::new(&metrics);
     let customizations = CustomizationController {
@@ -100,7 +91,7 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
         writer: writer(WorkloadController::NAME),
         publisher: publisher.clone(),
     };
-    wiring.run(workload_workers, &ready, controller);
+    wiring.run(workers.workload, &ready, controller);
     let stale_cells = Arc::new(StaleCells::default());
     let held_by_hub = HeldByHub::new(&metrics);
     let controller = Federator {
@@ -109,15 +100,15 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
         projects: Arc::clone(&projects),
         hub: Arc::clone(&hub),
         writer: writer(Federator::NAME),
-        publisher,
+        publisher: publisher.clone(),
     };
-    wiring.run(federator_workers, &ready, controller);
+    wiring.run(workers.federator, &ready, controller);
     let controller = PolicyController {
         projects: Arc::clone(&projects),
         hub: Arc::clone(&hub),
         writer: writer(PolicyController::NAME),
     };
-    wiring.run(policy_workers, &ready, controller);
+    wiring.run(workers.policy, &ready, controller);
     let controller = Projector {
         projects: Arc::clone(&projects),
         hub: Arc::clone(&hub),
@@ -130,12 +121,15 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
             quarantined,
         },
     };
-    wiring.run(projector_workers, &ready, controller);
+    wiring.run(workers.projector, &ready, controller);
     let (of_projects, of_hub) = (Arc::clone(&projects), Arc::clone(&hub));
     let controller =
         NamespaceController::new(of_projects, of_hub, writer(NamespaceController::NAME));
-    wiring.run(namespace_workers, &ready, controller);
-    wiring.run(customizations_workers, &ready, customizations);
+    wiring.run(workers.namespace, &ready, controller);
+    wiring.run(workers.customizations, &ready, customizations);
+    let data = (workers.referenced_data, workers.companion);
+    let companions =
+        run_referenced_data(&wiring, &ready, data, &view, &queues, &metrics, publisher);
     let management = Management {
         projects,
         hub: view,
@@ -143,9 +137,47 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
         ready,
         stale_cells,
         held_by_hub,
+        companions,
         metrics,
     };
     (wiring.synced(), management)
+}
+
+/// Runs the controllers of the ConfigMaps and Secrets of templates. Returns what they share.
+fn run_referenced_data(
+    wiring: &Wiring<'_>,
+    ready: &CancellationToken,
+    (workers, companion_workers): (Workers<ProjectKey>, Workers<SourceKey>),
+    view: &HubView,
+    queues: &ManagementQueues,
+    metrics: &Metrics,
+    publisher: EventPublisher,
+) -> Arc<Companions> {
+    let HubView { hub, projects } = view;
+    let sources = Arc::new(Sources::default());
+    let companions = Arc::new(Companions::new(
+        Arc::clone(hub),
+        Writer::new(CompanionController::NAME, metrics),
+        Arc::clone(&sources),
+    ));
+    let controller = ReferencedDataController {
+        projects: Arc::clone(projects),
+        companions: Arc::clone(&companions),
+        sources,
+        writer: Writer::new(ReferencedDataController::NAME, metrics),
+        publisher,
+    };
+    wiring.run(workers, ready, controller);
+    let controller = CompanionController {
+        projects: Arc::clone(projects),
+        companions: Arc::clone(&companions),
+        on_problem: Box::new({
+            let (projects, queues) = (Arc::clone(projects), queues.clone());
+            move |source| queues.wake_users(&projects, source)
+        }),
+    };
+    wiring.run(companion_workers, ready, controller);
+    companions
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use multicluster::cache::Index;
 
 use crate::hub::identity::{HubIdentity, recorded_hub};
 use crate::objects::{Namespace, Network};
+use crate::referenced_data::project_data::ProjectData;
 use crate::runtime::ReconcileError;
 
 /// Identifies one engagement of a project. Two engagements of the same project are different. A clone is equal to its
@@ -43,6 +44,7 @@ pub(crate) struct ProjectCaches {
     /// The WorkloadDeployments, indexed by the hub that they have recorded.
     pub(crate) by_hub: Index<WorkloadDeployment>,
     pub(crate) instances: Cache<Instance>,
+    pub(crate) data: ProjectData,
 }
 
 impl ProjectCaches {

@@ -111,6 +111,7 @@ impl System {
                 connect
             }),
             networking,
+            awaits_data: false,
             metrics: metrics.clone(),
             may_write: may_write.clone(),
             clock,

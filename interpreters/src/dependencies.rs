@@ -75,9 +75,12 @@ fn append<T>(list: &mut Vec<T>, mut other: Vec<T>) {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct ContainerReferences<'a> {
     #[serde(borrow, default, deserialize_with = "variables")]
     env: References<'a>,
+    #[serde(borrow, default, deserialize_with = "sets_of_variables")]
+    env_from: References<'a>,
 }
 
 #[derive(Default, Deserialize)]
@@ -94,6 +97,15 @@ struct EnvVarSourceView<'a> {
     config_map_key_ref: NameRef<'a>,
     #[serde(borrow, default)]
     secret_key_ref: NameRef<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct EnvFromView<'a> {
+    #[serde(borrow, default)]
+    config_map_ref: NameRef<'a>,
+    #[serde(borrow, default)]
+    secret_ref: NameRef<'a>,
 }
 
 #[derive(Default, Deserialize)]
@@ -138,6 +150,7 @@ fn volumes<'de: 'a, 'a, D: Deserializer<'de>>(list: D) -> Result<References<'a>,
 fn containers<'de: 'a, 'a, D: Deserializer<'de>>(list: D) -> Result<References<'a>, D::Error> {
     references(list, |references, container: ContainerReferences<'a>| {
         references.append(container.env);
+        references.append(container.env_from);
     })
 }
 
@@ -145,6 +158,14 @@ fn variables<'de: 'a, 'a, D: Deserializer<'de>>(list: D) -> Result<References<'a
     references(list, |references, variable: EnvVarView<'a>| {
         let from = variable.value_from;
         references.add(from.config_map_key_ref.name, from.secret_key_ref.name);
+    })
+}
+
+fn sets_of_variables<'de: 'a, 'a, D: Deserializer<'de>>(
+    list: D,
+) -> Result<References<'a>, D::Error> {
+    references(list, |references, all: EnvFromView<'a>| {
+        references.add(all.config_map_ref.name, all.secret_ref.name);
     })
 }
 
@@ -238,14 +259,17 @@ mod tests {
                     {"name":"A","valueFrom":{"configMapKeyRef":{"name":"c1","key":"k"}}},
                     {"name":"B","valueFrom":{"secretKeyRef":{"name":"s1","key":"k"}}},
                     {"name":"C","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}},
-                    {"name":"D","value":"x"}]}]}}}"#;
+                    {"name":"D","value":"x"}],
+                    "envFrom":[{"configMapRef":{"name":"c3"}},{"prefix":"P_","secretRef":{"name":"s2"}}]}]}}}"#;
         assert_eq!(
             names(spec, ""),
             [
                 "v1 ConfigMap ns-1/c1",
                 "v1 ConfigMap ns-1/c2",
+                "v1 ConfigMap ns-1/c3",
                 "v1 Secret ns-1/pull",
-                "v1 Secret ns-1/s1"
+                "v1 Secret ns-1/s1",
+                "v1 Secret ns-1/s2"
             ]
         );
     }

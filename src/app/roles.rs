@@ -59,6 +59,7 @@ pub(super) async fn start_controllers(
             hub: clusters::hub(context, "cell").await?,
             quota: clusters::quota(context, config.quota.as_ref()).await?,
             networking: config.networking(context.args.feature_gates)?,
+            awaits_data: config.awaits_data,
             metrics: context.planes_metrics.clone(),
             may_write: context.leadership.gained(),
             clock: clock::now,

@@ -31,8 +31,8 @@ pub(super) struct ConfigFile {
     pub(super) discovery: DiscoverySection,
     #[serde(default)]
     pub(super) networking: NetworkingSection,
-    #[serde(default, deserialize_with = "ignored::feature_flags")]
-    pub(super) feature_flags: bool,
+    #[serde(default)]
+    pub(super) feature_flags: FeatureFlagsSection,
     #[serde(default, deserialize_with = "ignored::referenced_data")]
     pub(super) referenced_data: bool,
     #[serde(default, deserialize_with = "ignored::location_source")]
@@ -44,7 +44,6 @@ impl ConfigFile {
     pub(super) fn ignored(&self) -> Vec<&'static str> {
         let webhooks = self.webhook_server.as_ref();
         let fields = [
-            ("featureFlags", self.feature_flags),
             ("referencedData", self.referenced_data),
             ("locationSource", self.location_source),
             (
@@ -135,6 +134,14 @@ pub(super) struct NetworkingSection {
     /// `networking.strategy`.
     #[serde(default, deserialize_with = "strategy")]
     pub(super) strategy: Option<Networking>,
+}
+
+/// `featureFlags`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct FeatureFlagsSection {
+    #[serde(default)]
+    pub(super) enable_referenced_data_gate: bool,
 }
 
 /// `discovery.mode`.

@@ -143,19 +143,15 @@ fn the_port_of_the_interpreter_is_another_one() {
 #[test]
 fn fields_of_the_go_manager_are_ignored_where_that_is_harmless() {
     let config = parse(
-        "featureFlags: {enableReferencedDataGate: false}\nreferencedData: {perObjectLimitBytes: 1}\n\
+        "referencedData: {perObjectLimitBytes: 1}\n\
          locationSource: ''\n",
     );
     assert_eq!(
         config.unwrap().ignored,
-        ["featureFlags", "referencedData", "locationSource"]
+        ["referencedData", "locationSource"]
     );
     assert_eq!(parse("").unwrap().ignored, [""; 0]);
     for (text, problem) in [
-        (
-            "featureFlags: {enableReferencedDataGate: true}",
-            "featureFlags: enableReferencedDataGate does not exist here",
-        ),
         (
             "discovery: {consumerScopedProjection: {providerProject: p}}",
             "discovery.consumerScopedProjection: every project is served",

@@ -1,6 +1,6 @@
 //! `conditions.md`: conditions, reasons and events.
 
-use api::conditions::{EVENTS, EventType, PlaneKind, QUARANTINE, READ, WRITTEN};
+use api::conditions::{EVENTS, EventType, PlaneKind, QUARANTINE, READ, written_conditions};
 
 use super::page::{Page, Section, code, codes};
 
@@ -15,14 +15,13 @@ pub(super) fn page() -> Page {
         "`Ready` of an Instance may also have the reason that the infrastructure provider gives in `Programmed` or `Running`.",
     ])];
     let mut kinds = Vec::new();
-    for condition in WRITTEN {
+    for condition in written_conditions() {
         if !kinds.contains(&condition.kind) {
             kinds.push(condition.kind);
         }
     }
     for kind in kinds {
-        let rows = WRITTEN
-            .iter()
+        let rows = written_conditions()
             .filter(|condition| condition.kind == kind)
             .map(|it| {
                 let planes: Vec<_> = it.planes.iter().copied().map(PlaneKind::as_str).collect();

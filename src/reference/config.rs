@@ -18,7 +18,7 @@ const fn field(path: &'static str, default: &'static str, meaning: &'static str)
 }
 
 /// The fields. A path with a dot is a field of a section.
-const FIELDS: [Field; 25] = [
+const FIELDS: [Field; 26] = [
     field(
         "apiVersion",
         "required",
@@ -123,6 +123,11 @@ const FIELDS: [Field; 25] = [
         "Kubeconfig with which a cell claims [quota](../concepts/flow.md#quota). With `mode: milo`, the path of the server's URL is replaced by the path of each project's API server. With `mode: single`, it is the API server of the only project. If neither field is set, the cell does not enforce quota. A file that is missing stops the process.",
     ),
     field(
+        "featureFlags.enableReferencedDataGate",
+        "`false`",
+        "New Instances of a cell wait for the [ConfigMaps and Secrets](../concepts/referenced-data.md) of their template.",
+    ),
+    field(
         "networking",
         "`{}`",
         "The [networks](../concepts/flow.md#networks) of the Instances of a cell.",
@@ -154,16 +159,11 @@ const MILO_FIELDS: [Field; 3] = [
 ];
 
 /// The fields of the Go manager that have no meaning here.
-const IGNORED_FIELDS: [Field; 6] = [
-    field(
-        "featureFlags",
-        "ignored",
-        "`enableReferencedDataGate: true` is refused.",
-    ),
+const IGNORED_FIELDS: [Field; 5] = [
     field(
         "referencedData",
         "ignored",
-        "Limits of the referenced data controller, which does not exist here.",
+        "`resolverUsernames`: no webhook protects the annotations about referenced data here.",
     ),
     field(
         "locationSource",

@@ -54,6 +54,8 @@ const BLOCKS: &str = "Children block the deletion of their owner. The admission 
 const NO_PLUGIN: &str = "Nothing, if the API server does not run the plugin.";
 const NO_EVENTS: &str = "No events. The conditions contain the same information.";
 const NO_HOLDER: &str = "The network operator is not told whether an Instance is available.";
+const NO_DATA: &str =
+    "Workloads whose template uses one do not start. `ReferencedDataReady` says so.";
 const NO_REMOVAL: &str = "Empty hub namespaces stay.";
 
 /// All roles, in the order of the documentation.
@@ -77,6 +79,8 @@ pub const ROLES: &[Role] = &[
             rule(EVENTS, "events", &[Create], "Publish transitions of conditions.").without(NO_EVENTS),
             rule(NETWORKING, "locationbindings", FOLLOW, "Report cities that the project does not offer."),
             rule(NETWORKING, "networks", FOLLOW, "Report missing Networks."),
+            rule(CORE, "configmaps", READ, "Copy the ConfigMaps that templates use to the hub.").without(NO_DATA),
+            rule(CORE, "secrets", READ, "As for `configmaps`. Only metadata are listed and watched. A Secret is read when it is copied.").without(NO_DATA),
         ],
     },
     Role {
@@ -149,6 +153,18 @@ pub const ROLES: &[Role] = &[
             rule(CORE, "namespaces", READ, "Compare the identity of the hub (`get`). Find the project of an Instance, whose quota it uses (`list`, `watch`).").without("Without `get`, the cell does not notice that `--federation-kubeconfig` leads to another hub. Without the other verbs, a cell that enforces quota writes nothing."),
             rule("autoscaling", "horizontalpodautoscalers", &[List, Watch, Create, Patch, Delete], "Create and maintain the autoscalers of WorkloadDeployments.").without("No deployment is scaled automatically. `AutoscalingReady` says so."),
             rule(EVENTS, "events", &[Create, Patch], "Publish transitions of conditions.").without(NO_EVENTS),
+        ],
+    },
+    Role {
+        name: "compute-cell-referenced-data",
+        folder: "components/controller_rbac/referenced-data",
+        namespaced: false,
+        used_by: "Cell controllers with `featureFlags.enableReferencedDataGate`, in the cell",
+        plane: Plane::Cell,
+        subject: Subject::Manager,
+        rules: &[
+            rule(CORE, "configmaps", &[Get], "Know whether the ConfigMaps of an Instance are in the cell. Only metadata are read, by name."),
+            rule(CORE, "secrets", &[Get], "As for `configmaps`. None is listed or watched."),
         ],
     },
     Role {
@@ -233,6 +249,8 @@ pub const ROLES: &[Role] = &[
             rule("cluster.karmada.io", "clusters", FOLLOW, "Know the state of the cells.").without("Projects get no `CellUnreachable` and no `NoMatchingCell`. The process logs this once."),
             rule(COMPUTE, "instances", &[Get, List, Watch, Patch], "Project Instances. `patch` marks Instances that cannot be projected."),
             rule(EVENTS, "events", &[Create, Patch], "Publish transitions of conditions.").without(NO_EVENTS),
+            rule(CORE, "configmaps", &[Get, Create, Patch, Delete], "Copy the ConfigMaps that templates use, by name.").without(NO_DATA),
+            rule(CORE, "secrets", &[Get, Create, Patch, Delete], "As for `configmaps`. None is listed or watched.").without(NO_DATA),
             rule(INTERPRETERS, "resourceinterpretercustomizations", FOLLOW, "Find customizations that shadow the webhook.").without("Such customizations are not reported."),
         ],
     },

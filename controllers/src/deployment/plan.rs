@@ -17,7 +17,6 @@ use crate::objects::{covers, has_finalizer, is_terminating};
 use observed::{Instances, is_drifted, undecodable};
 pub(super) use observed::{
     Observed, QuotaAnswers, instance_name, linking_labels, ordinal, quota_key, spec_of_template,
-    template_hash,
 };
 pub(super) use rollout::RolloutStep;
 use rollout::steps;

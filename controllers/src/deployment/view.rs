@@ -13,12 +13,13 @@ use multicluster::Outcome;
 use serde_json::json;
 
 pub(super) use super::plan::QuotaAnswers;
-use super::plan::{Observed, Plan, RolloutStep, plan, quota_key, spec_of_template, template_hash};
+use super::plan::{Observed, Plan, RolloutStep, plan, quota_key, spec_of_template};
 use crate::autoscaler::AutoscalerView;
 use crate::objects::contains;
 use crate::quota::{Held, asked_again};
 use crate::runtime::ReconcileError;
 use crate::runtime::write::{Collection, Writer};
+use crate::template::template_hash;
 
 /// The WorkloadDeployment and the Instances of its namespace. They are the objects of the caches, except those that
 /// were read from the API server.

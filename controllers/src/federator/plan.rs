@@ -22,7 +22,9 @@ use crate::objects::{
     Namespace, StringMap, covers, describe, has_finalizer, is_terminating, label,
     recorded_hub_namespace,
 };
+use crate::referenced_data::version::MeantVersions;
 use crate::runtime::ReconcileError;
+use crate::template::template_hash;
 use freshness::fresh;
 use status::{
     HUB_CONTRADICTED, HUB_NAMESPACE_CONTRADICTED, contradicted, invalid_city_code, status,
@@ -111,19 +113,29 @@ pub(super) struct DesiredCopy {
     pub(super) annotations: StringMap,
 }
 
-/// Returns whether both objects have the same annotation of expected referenced data (I-19). Without the annotation,
-/// the expected data are not determined yet. An empty annotation means that no data are needed.
+/// Returns whether the copy has the annotations about referenced data that it must have (I-19). Without the annotation
+/// of expected data, the expected data are not determined yet. An empty list means that no data are needed.
 pub(super) fn same_referenced_data(
     copy: &WorkloadDeployment,
     deployment: &WorkloadDeployment,
 ) -> bool {
-    let of = |deployment: &WorkloadDeployment| {
-        let data = deployment
-            .annotations()
-            .get(annotations::EXPECTED_REFERENCED_DATA);
-        data.cloned()
-    };
-    of(copy) == of(deployment)
+    let wanted = referenced_data(deployment);
+    let has = |key: &&str| copy.annotations().get(*key) == wanted.get(*key);
+    annotations::OF_REFERENCED_DATA.iter().all(has)
+}
+
+/// Returns the annotations about referenced data that the copy must have. The versions are left out if they were
+/// determined for a former template: the cell must not take data that are older than the template.
+fn referenced_data(deployment: &WorkloadDeployment) -> StringMap {
+    let mut data = deployment.annotations().clone();
+    data.retain(|key, _| annotations::OF_REFERENCED_DATA.contains(&key.as_str()));
+    if data.contains_key(annotations::REFERENCED_DATA_VERSIONS) {
+        let meant = MeantVersions::of(&deployment.metadata);
+        if meant.is_none_or(|meant| meant.template != template_hash(deployment)) {
+            data.remove(annotations::REFERENCED_DATA_VERSIONS);
+        }
+    }
+    data
 }
 
 /// Returns the hub namespace derived from the UID of a project's Namespace.
@@ -294,8 +306,7 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
             && covers(copy.labels(), &copy_labels)
             && same_referenced_data(copy, deployment)
     };
-    let mut copy_annotations = deployment.annotations().clone();
-    copy_annotations.retain(|key, _| key == annotations::EXPECTED_REFERENCED_DATA);
+    let mut copy_annotations = referenced_data(deployment);
     copy_annotations.extend(carried_annotations(deployment));
     let record = !has_finalizer(deployment, finalizers::FEDERATOR)
         || recorded != Some(hub_namespace.as_str())

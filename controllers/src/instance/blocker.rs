@@ -1,10 +1,12 @@
 //! The cause that holds an Instance back before the infrastructure provider may start it.
 
 use api::condition::{Condition, ConditionStatus};
-use api::reasons::{instance as reason, network_ready as network, quota_granted};
+use api::reasons::{
+    instance as reason, network_ready as network, quota_granted, referenced_data as data,
+};
 use api::{Instance, condition};
 
-use crate::gate::{NETWORK, QUOTA};
+use crate::gate::{Gate, NETWORK, QUOTA, REFERENCED_DATA};
 
 /// A cause, in words that `Ready` of the Instance and `Available` of its WorkloadDeployment show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +21,11 @@ pub(crate) struct Blocker<'i> {
 /// Returns the cause that says most, if the Instance is held back and the cause is known. Among causes of one rank, the
 /// one of the first gate counts.
 pub(crate) fn blocker(instance: &Instance) -> Option<Blocker<'_>> {
-    let causes = [network_cause(instance), quota_cause(instance)];
+    let causes = [
+        gate_cause(&NETWORK, instance),
+        quota_cause(instance),
+        gate_cause(&REFERENCED_DATA, instance),
+    ];
     let causes = causes.into_iter().flatten();
     causes.reduce(|first, other| match other.rank > first.rank {
         true => other,
@@ -27,10 +33,10 @@ pub(crate) fn blocker(instance: &Instance) -> Option<Blocker<'_>> {
     })
 }
 
-/// An Instance that runs keeps running while its networks fail, so only a closed gate counts.
-fn network_cause(instance: &Instance) -> Option<Blocker<'_>> {
-    let stored = NETWORK.stored(instance);
-    let failed = stored.filter(|it| !it.is_true() && NETWORK.is_closed(instance))?;
+/// An Instance that runs keeps running while its networks fail or its data are gone, so only a closed gate counts.
+fn gate_cause<'i>(gate: &Gate, instance: &'i Instance) -> Option<Blocker<'i>> {
+    let stored = gate.stored(instance);
+    let failed = stored.filter(|it| !it.is_true() && gate.is_closed(instance))?;
     Some(Blocker {
         rank: rank(&failed.reason),
         reason: &failed.reason,
@@ -70,6 +76,13 @@ const UNDECIDED: u8 = 2;
 fn rank(reason: &str) -> u8 {
     match reason {
         reason::PENDING_QUOTA => 3,
+        data::AWAITING_PROPAGATION | data::RESOLVING => 4,
+        data::NOT_FOUND
+        | data::UNAUTHORIZED
+        | data::TOO_LARGE
+        | data::NAME_TOO_LONG
+        | data::KEY_NOT_FOUND
+        | data::VALUE_NOT_TEXT => 5,
         network::NETWORK_NOT_FOUND => 6,
         network::FAILED_TO_CREATE => 7,
         network::LOCATION_MISMATCH | network::AMBIGUOUS_LOCATION => 8,
@@ -193,6 +206,8 @@ mod tests {
         let ranks = [
             network::PROVISIONING,
             reason::PENDING_QUOTA,
+            data::AWAITING_PROPAGATION,
+            data::NOT_FOUND,
             network::NETWORK_NOT_FOUND,
             network::FAILED_TO_CREATE,
             network::LOCATION_MISMATCH,

@@ -14,6 +14,8 @@ use crate::hub::caches::deployment_index_value;
 use crate::hub::upstream::Upstream;
 use crate::objects::Namespace;
 use crate::projects::SyncedProjects;
+use crate::referenced_data::project_data::index_value;
+use crate::referenced_data::references::Source;
 use crate::runtime::keys::ProjectKey;
 use crate::runtime::triggers::lookups::{HubLookups, ProjectLookups};
 use crate::workload::network_key;
@@ -96,6 +98,8 @@ pub(super) struct ProjectView {
     /// The Workloads, indexed by the Networks that they use.
     pub(super) workloads_on: Index<Workload>,
     pub(super) deployments: Cache<WorkloadDeployment>,
+    /// The WorkloadDeployments, indexed by the ConfigMaps and Secrets that they use or list.
+    pub(super) deployments_on: Index<WorkloadDeployment>,
     pub(super) instances: Cache<Instance>,
 }
 
@@ -126,6 +130,10 @@ impl ProjectLookups for ProjectView {
 
     fn instances_in(&self, namespace: &str) -> Vec<ObjectMeta> {
         self.instances.metadata(namespace)
+    }
+
+    fn deployments_on(&self, namespace: &str, source: &Source) -> Vec<NamespacedName> {
+        self.deployments_on.keys(&index_value(namespace, source))
     }
 
     fn workloads_on(&self, network: &ObjectMeta) -> Vec<NamespacedName> {
@@ -165,6 +173,10 @@ impl ProjectLookups for RemovedProject {
     }
 
     fn instances_in(&self, _namespace: &str) -> Vec<ObjectMeta> {
+        Vec::new()
+    }
+
+    fn deployments_on(&self, _namespace: &str, _source: &Source) -> Vec<NamespacedName> {
         Vec::new()
     }
 

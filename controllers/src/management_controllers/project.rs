@@ -24,6 +24,8 @@ use crate::federator::other_hub::{HeldByHub, hub_of, hub_of_metadata};
 use crate::objects::{Namespace, Network};
 use crate::policy::kinds;
 use crate::projects::{Engagement, ProjectCaches, SyncedProjects};
+use crate::referenced_data::companion::Companions;
+use crate::referenced_data::project_data::{DataReflectors, sources_of, sources_of_metadata};
 use crate::runtime::triggers::{NO_OBJECT, ProjectSource};
 use crate::runtime::wiring::Watches;
 use crate::workload::{networks_of, workload_of, workload_of_undecodable};
@@ -44,6 +46,7 @@ pub struct Management {
     pub(super) ready: CancellationToken,
     pub(super) stale_cells: Arc<StaleCells>,
     pub(super) held_by_hub: HeldByHub,
+    pub(super) companions: Arc<Companions>,
     pub(super) metrics: Metrics,
 }
 
@@ -56,12 +59,13 @@ impl Management {
 
 impl ProjectHandler for Management {
     fn run(&self, project: Arc<EngagedProject>) -> BoxFuture<'static, ()> {
-        let (watches, caches, view) = self.watch(&project);
+        let (watches, data, caches, view) = self.watch(&project);
         let caches = Arc::new(caches);
         let projects = Arc::clone(&self.projects);
         let queues = self.queues.clone();
         let stale_cells = Arc::clone(&self.stale_cells);
         let held_by_hub = self.held_by_hub.clone();
+        let companions = Arc::clone(&self.companions);
         let needs = watch_needs(Arc::clone(&caches), Arc::clone(&view), queues.clone());
         let counted = count_failures(&caches);
         let late = LateWakeUps {
@@ -75,6 +79,7 @@ impl ProjectHandler for Management {
             // A late reconciliation of the former engagement may have added entries.
             stale_cells.forget_project(&view.name);
             held_by_hub.forget_project(&view.name);
+            companions.forget_project(&view.name);
             projects.register(view.name.clone(), Arc::clone(&caches));
             // Earlier reconciliations failed because this process did not serve the project yet.
             queues.wake_on_project(ProjectSource::Served, NO_OBJECT, view.as_ref());
@@ -85,10 +90,11 @@ impl ProjectHandler for Management {
                 view,
                 stale_cells,
                 held_by_hub,
+                companions,
             }
         };
         async move {
-            tokio::join!(watches.run(register), needs, late.wake(), counted);
+            tokio::join!(watches.run(register), data, needs, late.wake(), counted);
         }
         .boxed()
     }
@@ -111,6 +117,7 @@ struct Registered {
     view: Arc<ProjectView>,
     stale_cells: Arc<StaleCells>,
     held_by_hub: HeldByHub,
+    companions: Arc<Companions>,
 }
 
 impl Drop for Registered {
@@ -121,6 +128,7 @@ impl Drop for Registered {
             self.queues.forget(name);
             self.stale_cells.forget_project(name);
             self.held_by_hub.forget_project(name);
+            self.companions.forget_project(name);
         };
         if self.projects.unregister(name, &self.caches, forget) {
             self.queues
@@ -148,6 +156,8 @@ impl LateWakeUps {
             self.wake_when_listed(&caches.workloads),
             self.wake_when_listed(&caches.deployments),
             self.wake_when_listed(&caches.instances),
+            self.wake_when_listed(&caches.data.config_maps),
+            self.wake_when_listed(&caches.data.secrets),
         );
     }
 
@@ -184,8 +194,17 @@ fn count_failures(caches: &ProjectCaches) -> impl Future<Output = ()> + Send + '
         project.count_failures(&caches.instances).boxed(),
         project.count_failures(&caches.networks).boxed(),
     ];
+    let data = [
+        project.count_failures(&caches.data.config_maps).boxed(),
+        project.count_failures(&caches.data.secrets).boxed(),
+    ];
+    let is_watched = caches.data.is_watched();
     async move {
-        join_all(all).await;
+        let data = async {
+            is_watched.await;
+            join_all(data).await;
+        };
+        tokio::join!(join_all(all), data);
     }
 }
 
@@ -249,12 +268,21 @@ fn changes<K: Resource<DynamicType = ()>>(cache: &Cache<K>) -> watch::Receiver<S
 
 impl Management {
     /// Creates the watches and the caches of a project.
-    fn watch(&self, project: &Arc<EngagedProject>) -> (Watches, ProjectCaches, Arc<ProjectView>) {
+    fn watch(
+        &self,
+        project: &Arc<EngagedProject>,
+    ) -> (
+        Watches,
+        BoxFuture<'static, ()>,
+        ProjectCaches,
+        Arc<ProjectView>,
+    ) {
         let mut reflectors = ProjectReflectors::new(project.name(), &self.metrics);
         let caches = reflectors.caches(project);
         let view = Arc::new(reflectors.view(project.name(), &self.hub));
         reflectors.wake(&view, &self.queues);
-        (reflectors.watches(project), caches, view)
+        let (watches, data) = reflectors.watches(project);
+        (watches, data, caches, view)
     }
 }
 
@@ -265,6 +293,7 @@ pub(crate) struct ProjectReflectors {
     namespaces: Reflector<Namespace>,
     instances: Reflector<Instance>,
     networks: Reflector<Network>,
+    data: DataReflectors,
 }
 
 impl ProjectReflectors {
@@ -276,6 +305,7 @@ impl ProjectReflectors {
             namespaces: Reflector::of_many(&plane, PROJECTS, metrics),
             instances: Reflector::of_many(&plane, PROJECTS, metrics),
             networks: Reflector::of_many(&plane, PROJECTS, metrics),
+            data: DataReflectors::new(project, PROJECTS, metrics),
         }
     }
 
@@ -294,6 +324,9 @@ impl ProjectReflectors {
             by_hub: deployments.index_all(hub_of, hub_of_metadata),
             for_policies: deployments.index_all(kinds::of_upstream, kinds::of_unreadable_upstream),
             instances: self.instances.cache(),
+            data: self
+                .data
+                .caches(deployments.index_all(sources_of, sources_of_metadata)),
         }
     }
 
@@ -305,6 +338,7 @@ impl ProjectReflectors {
             workloads: self.workloads.cache(),
             workloads_on: self.workloads.index(networks_of),
             deployments: self.deployments.cache(),
+            deployments_on: self.deployments.index_all(sources_of, sources_of_metadata),
             instances: self.instances.cache(),
         }
     }
@@ -326,17 +360,22 @@ impl ProjectReflectors {
         );
         wake_on_changes(&mut self.instances, ProjectSource::Instances, view, queues);
         wake_on_changes(&mut self.networks, ProjectSource::Networks, view, queues);
+        let config_maps = &mut self.data.config_maps;
+        wake_on_changes(config_maps, ProjectSource::ConfigMaps, view, queues);
+        wake_on_changes(&mut self.data.secrets, ProjectSource::Secrets, view, queues);
     }
 
-    /// Returns the watches of the project.
-    pub(crate) fn watches(self, project: &EngagedProject) -> Watches {
+    /// Returns the watches of the project, and the watches that begin when a WorkloadDeployment uses ConfigMaps or
+    /// Secrets.
+    pub(crate) fn watches(self, project: &EngagedProject) -> (Watches, BoxFuture<'static, ()>) {
         let mut watches = Watches::new(project.client(), &project.list_limiter());
+        let data = Watches::new(project.client(), &project.list_limiter());
         watches.watch(self.namespaces);
         watches.watch(self.workloads);
         watches.watch(self.deployments);
         watches.watch(self.instances);
         watches.watch(self.networks);
-        watches
+        (watches, self.data.run(data).boxed())
     }
 }
 

@@ -1,13 +1,24 @@
 //! The work queues of the controllers of the management plane.
 
 use api::ProjectName;
-use multicluster::Queue;
 use multicluster::cache::Change;
+use multicluster::queue::Workers;
+use multicluster::{Metrics, Queue};
 
-use crate::runtime::keys::{HubKey, InstanceKey, ObjectKey, ProjectKey};
+use crate::customizations::CustomizationController;
+use crate::federator::Federator;
+use crate::namespace::NamespaceController;
+use crate::policy::PolicyController;
+use crate::projector::Projector;
+use crate::projects::SyncedProjects;
+use crate::referenced_data::ReferencedDataController;
+use crate::referenced_data::companion_controller::CompanionController;
+use crate::runtime::keys::{HubKey, InstanceKey, ObjectKey, ProjectKey, SourceKey};
 use crate::runtime::triggers::lookups::{HubLookups, ProjectLookups};
 use crate::runtime::triggers::{HubSource, ProjectSource, wake};
-use crate::{federator, namespace, policy, projector, workload};
+use crate::runtime::wiring::Controller;
+use crate::workload::WorkloadController;
+use crate::{federator, namespace, policy, projector, referenced_data, workload};
 
 /// The work queue of each controller. Cheap to clone.
 #[derive(Clone)]
@@ -17,10 +28,58 @@ pub(super) struct ManagementQueues {
     pub(super) policy: Queue<HubKey>,
     pub(super) projector: Queue<InstanceKey>,
     pub(super) namespace: Queue<HubKey>,
+    pub(super) referenced_data: Queue<ProjectKey>,
+    pub(super) companion: Queue<SourceKey>,
     pub(super) customizations: Queue<ObjectKey>,
 }
 
+/// The workers of each queue.
+pub(super) struct ManagementWorkers {
+    pub(super) workload: Workers<ProjectKey>,
+    pub(super) federator: Workers<ProjectKey>,
+    pub(super) policy: Workers<HubKey>,
+    pub(super) projector: Workers<InstanceKey>,
+    pub(super) namespace: Workers<HubKey>,
+    pub(super) referenced_data: Workers<ProjectKey>,
+    pub(super) companion: Workers<SourceKey>,
+    pub(super) customizations: Workers<ObjectKey>,
+}
+
 impl ManagementQueues {
+    /// Makes all queues.
+    pub(super) fn new(metrics: &Metrics) -> (Self, ManagementWorkers) {
+        let (workload, workload_workers) = Queue::new(WorkloadController::NAME, metrics);
+        let (federator, federator_workers) = Queue::new(Federator::NAME, metrics);
+        let (policy, policy_workers) = Queue::new(PolicyController::NAME, metrics);
+        let (projector, projector_workers) = Queue::new(Projector::NAME, metrics);
+        let (namespace, namespace_workers) = Queue::new(NamespaceController::NAME, metrics);
+        let (referenced_data, data_workers) = Queue::new(ReferencedDataController::NAME, metrics);
+        let (companion, companion_workers) = Queue::new(CompanionController::NAME, metrics);
+        let (customizations, customizations_workers) =
+            Queue::new(CustomizationController::NAME, metrics);
+        let queues = Self {
+            workload,
+            federator,
+            policy,
+            projector,
+            namespace,
+            referenced_data,
+            companion,
+            customizations,
+        };
+        let workers = ManagementWorkers {
+            workload: workload_workers,
+            federator: federator_workers,
+            policy: policy_workers,
+            projector: projector_workers,
+            namespace: namespace_workers,
+            referenced_data: data_workers,
+            companion: companion_workers,
+            customizations: customizations_workers,
+        };
+        (queues, workers)
+    }
+
     /// Passes a change in a project to the triggers of each controller.
     pub(super) fn wake_on_project(
         &self,
@@ -38,6 +97,10 @@ impl ManagementQueues {
         wake(&self.projector, rows, source, change, project);
         let rows = namespace::triggers::ON_PROJECT;
         wake(&self.namespace, rows, source, change, project);
+        let rows = referenced_data::triggers::ON_PROJECT;
+        wake(&self.referenced_data, rows, source, change, project);
+        let rows = referenced_data::triggers::COMPANION_ON_PROJECT;
+        wake(&self.companion, rows, source, change, project);
     }
 
     /// Passes a change on the hub to the triggers of each controller.
@@ -55,6 +118,19 @@ impl ManagementQueues {
         wake(&self.projector, rows, source, change, hub);
         let rows = namespace::triggers::ON_HUB;
         wake(&self.namespace, rows, source, change, hub);
+        let rows = referenced_data::triggers::COMPANION_ON_HUB;
+        wake(&self.companion, rows, source, change, hub);
+    }
+
+    /// Adds the WorkloadDeployments that use or list a source.
+    pub(super) fn wake_users(&self, projects: &SyncedProjects, key: &SourceKey) {
+        let Ok(project) = projects.get(&key.project) else {
+            return;
+        };
+        for (namespace, name) in project.data.users(&key.namespace, &key.source) {
+            let deployment = ProjectKey::new(&key.project, &namespace, &name);
+            self.referenced_data.add(deployment);
+        }
     }
 
     /// Forgets the keys of a project that is no longer served.
@@ -64,6 +140,8 @@ impl ManagementQueues {
         self.policy.forget(&Some(name.clone()));
         self.projector.forget(&Some(name.clone()));
         self.namespace.forget(&Some(name.clone()));
+        self.referenced_data.forget(name);
+        self.companion.forget(name);
     }
 
     /// Retries the keys of a project that wait for its API server to answer again.
@@ -73,5 +151,7 @@ impl ManagementQueues {
         self.policy.release(&Some(name.clone()));
         self.projector.release(&Some(name.clone()));
         self.namespace.release(&Some(name.clone()));
+        self.referenced_data.release(name);
+        self.companion.release(name);
     }
 }

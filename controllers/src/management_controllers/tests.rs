@@ -7,6 +7,7 @@ use api::karmada::{PropagationPolicy, ResourceBinding};
 use api::networking::LocationBinding;
 use api::{Instance, ProjectName, Workload, WorkloadDeployment, annotations, labels};
 use apiserver::{ApiServer, Fault, Verb, objects};
+use multicluster::Queue;
 use multicluster::projects::{EngagedProject, ProjectHandler, RegistryContext};
 use multicluster::queue::{Key, Limits, Workers};
 use multicluster::{Outcome, ProjectRegistry};
@@ -127,6 +128,8 @@ impl WiredPlanes {
             policy: keys.queue("policy"),
             projector: keys.queue("projector"),
             namespace: keys.queue("namespace"),
+            referenced_data: keys.queue("referenced-data"),
+            companion: keys.queue("companion"),
             customizations: keys.queue("customizations"),
         };
         let reflectors = HubReflectors::new(&metrics);
@@ -141,9 +144,15 @@ impl WiredPlanes {
         settle().await;
         let ready = CancellationToken::new();
         ready.cancel();
+        let companions = Companions::new(
+            Arc::clone(&view.hub),
+            Writer::new("companion", &metrics),
+            Arc::default(),
+        );
         let management = Management {
             projects,
             hub: view,
+            companions: Arc::new(companions),
             queues,
             ready,
             stale_cells: Arc::default(),
@@ -171,6 +180,7 @@ impl WiredPlanes {
 }
 
 const WEB: &str = "federator p/default/web";
+const DATA: &str = "referenced-data p/default/web";
 
 #[tokio::test(start_paused = true)]
 async fn a_change_in_a_project_adds_keys_to_the_queues_of_its_controllers() {
@@ -179,7 +189,7 @@ async fn a_change_in_a_project_adds_keys_to_the_queues_of_its_controllers() {
     let (web, other) = ("workload p/default/web", "workload p/default/other");
     let (projection, policy, namespace) =
         ("projector p/default/web-0", "policy ns-1", "namespace ns-1");
-    let all = [web, other, WEB, projection, policy, namespace];
+    let all = [web, other, WEB, DATA, projection, policy, namespace];
     planes.expect("the project is served", &all).await;
 
     project.modify::<Workload>("default", "web", annotate);
@@ -189,15 +199,16 @@ async fn a_change_in_a_project_adds_keys_to_the_queues_of_its_controllers() {
     project.modify::<Namespace>("", "default", annotate);
     planes.expect("Namespace", &[WEB]).await;
     project.modify::<WorkloadDeployment>("default", "web", annotate);
-    planes.expect("WorkloadDeployment", &[web, WEB]).await;
+    planes.expect("WorkloadDeployment", &[web, WEB, DATA]).await;
     project.modify::<WorkloadDeployment>("default", "web", |it| it["metadata"]["uid"] = json!("2"));
-    let keys = [web, WEB, policy, projection];
+    let keys = [web, WEB, DATA, policy, projection];
     planes.expect("another WorkloadDeployment", &keys).await;
     project.put(recorded("new"));
-    let keys = ["federator p/default/new", policy];
+    let (new, data) = ("federator p/default/new", "referenced-data p/default/new");
+    let keys = [new, data, policy];
     planes.expect("new WorkloadDeployment", &keys).await;
     project.remove::<WorkloadDeployment>("default", "new");
-    let keys = ["federator p/default/new", policy, namespace];
+    let keys = [new, data, policy, namespace];
     planes.expect("deleted WorkloadDeployment", &keys).await;
     project.put(objects::network("default", "red"));
     planes.expect("a Network that is not used", &[]).await;

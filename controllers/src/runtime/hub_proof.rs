@@ -110,14 +110,31 @@ pub(crate) async fn read_from_hub<K: Object<Scope = NamespaceResourceScope>>(
     if let Some(object) = objects.read(name).await? {
         return Ok(Some(object));
     }
+    require_answering_hub(hub, identity, || {
+        format!("{} {namespace}/{name}", K::kind(&()))
+    })
+    .await?;
+    objects.read(name).await
+}
+
+/// Checks that the hub in use is the one that answers. If two hubs at one address answer in turn, one answer is that of
+/// the other hub.
+///
+/// # Errors
+///
+/// [`ReconcileError::Contradiction`] if another hub has answered. `what` is the object that an answer was about.
+pub(crate) async fn require_answering_hub(
+    hub: &Client,
+    identity: &HubIdentity,
+    what: impl Fn() -> String,
+) -> Result<(), ReconcileError> {
     let namespaces = Collection::<Namespace>::of_plane(hub, None);
     for _ in 0..2 {
         let default = namespaces.find(DEFAULT_NAMESPACE).await?;
         let answered = HubIdentity::of(default.as_ref());
-        let problem = other_hub(&answered, identity);
-        require_no_contradiction(problem, || format!("{} {namespace}/{name}", K::kind(&())))?;
+        require_no_contradiction(other_hub(&answered, identity), &what)?;
     }
-    objects.read(name).await
+    Ok(())
 }
 
 /// Returns the problem of a "not found", if the hub `answered` is not the hub `identity`.

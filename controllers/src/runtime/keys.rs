@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use multicluster::queue::Key;
 
 use crate::hub::upstream::Upstream;
+use crate::referenced_data::references::Source;
 
 /// An object of a project's API server.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -46,6 +47,39 @@ impl Key for ProjectKey {
 impl fmt::Debug for ProjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}", self.project, self.namespace, self.name)
+    }
+}
+
+/// A ConfigMap or a Secret of a project.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct SourceKey {
+    pub(crate) project: ProjectName,
+    pub(crate) namespace: String,
+    pub(crate) source: Source,
+}
+
+impl SourceKey {
+    /// Returns the key of a source in the namespace of an object.
+    pub(crate) fn new(of: &ProjectKey, source: &Source) -> Self {
+        Self {
+            project: of.project.clone(),
+            namespace: of.namespace.clone(),
+            source: source.clone(),
+        }
+    }
+}
+
+impl Key for SourceKey {
+    type Tenant = ProjectName;
+
+    fn tenant(&self) -> &ProjectName {
+        &self.project
+    }
+}
+
+impl fmt::Debug for SourceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.project, self.namespace, self.source)
     }
 }
 

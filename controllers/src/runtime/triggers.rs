@@ -42,6 +42,10 @@ pub(crate) enum ProjectSource {
     Deployments,
     /// Instances of the project.
     Instances,
+    /// ConfigMaps of the project.
+    ConfigMaps,
+    /// Secrets of the project.
+    Secrets,
     /// The caches of the project are filled and this process serves it. The change has no object.
     Served,
     /// The offered cities, the state of the Network cache or the suspension of the project changed. The change has no

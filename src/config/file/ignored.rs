@@ -26,24 +26,7 @@ pub(super) fn location_source<'de, D: Deserializer<'de>>(field: D) -> Result<boo
     )
 }
 
-pub(super) fn feature_flags<'de, D: Deserializer<'de>>(field: D) -> Result<bool, D::Error> {
-    #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase", deny_unknown_fields)]
-    struct FeatureFlags {
-        #[serde(default)]
-        enable_referenced_data_gate: bool,
-    }
-    match Option::<FeatureFlags>::deserialize(field)?.unwrap_or_default() {
-        FeatureFlags {
-            enable_referenced_data_gate: false,
-        } => Ok(true),
-        FeatureFlags { .. } => Err(Error::custom(
-            "enableReferencedDataGate does not exist here: remove it, or set it to false",
-        )),
-    }
-}
-
-/// The limits of referenced data have an effect only with the feature flag, which is refused.
+/// The user names that may change annotations about referenced data. Admission does not check them here.
 pub(super) fn referenced_data<'de, D: Deserializer<'de>>(field: D) -> Result<bool, D::Error> {
     Ok(Option::<IgnoredAny>::deserialize(field)?.is_some())
 }

@@ -166,6 +166,7 @@ impl Manager {
             "webhookServer": webhook_server,
             "discovery": discovery,
             "networking": {"strategy": networking},
+            "featureFlags": {"enableReferencedDataGate": true},
         });
         let config_file = setup.directory.join(format!("{name}.yaml"));
         fs::write(&config_file, config.to_string())?;

@@ -113,6 +113,7 @@ pub(crate) const CELL: &[Grant] = &[
     grant("components/controller_rbac/cell"),
     grant("components/controller_rbac/interface-claims"),
     grant("components/controller_rbac/network-bindings"),
+    grant("components/controller_rbac/referenced-data"),
 ];
 /// The roles at the Milo root. Management and the webhook server are separate processes with separate identities.
 pub(crate) const MILO_ROOT: &[Grant] = &[

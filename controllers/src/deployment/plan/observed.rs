@@ -13,9 +13,8 @@ use crate::autoscaler::{AutoscalerView, autoscaling_ready};
 use crate::names;
 use crate::objects::{StringMap, controller_uid, controller_uid_of, covers, describe_undecodable};
 use crate::quota::Held;
+use crate::template::{HASH_PREFIX, template_hash};
 
-/// Prefix of our template hashes. The Go manager wrote hashes without this prefix. They cannot be recomputed (I-22).
-const HASH_PREFIX: &str = "v1-";
 /// The field manager of the deployment controller.
 pub(super) const FIELD_MANAGER: &str = "compute-federation-deployment";
 
@@ -166,13 +165,6 @@ pub(in crate::deployment) fn linking_labels(
         ),
         (labels::INSTANCE_INDEX.to_owned(), ordinal.to_string()),
     ])
-}
-
-/// Returns a hash of the template. The infrastructure provider reports which template a running Instance uses, by this
-/// hash.
-pub(in crate::deployment) fn template_hash(deployment: &WorkloadDeployment) -> String {
-    let template = serde_json::to_string(&deployment.spec.template).unwrap_or_default();
-    format!("{HASH_PREFIX}{}", names::hash(&[&template]))
 }
 
 /// Returns whether the Instance was created from another template. The hash of the template is no proof of that: the

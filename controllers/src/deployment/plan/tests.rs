@@ -14,6 +14,7 @@ use super::*;
 use crate::autoscaler::AutoscalerView;
 use crate::fixtures::{self, condition, now, shared, terminating};
 use crate::objects::controller_reference;
+use crate::template::template_hash;
 
 fn deployment(replicas: i32) -> WorkloadDeployment {
     let mut deployment = fixtures::deployment("ns-1", "web", "DFW", replicas);

@@ -1,8 +1,8 @@
 //! Computes the status of a project's WorkloadDeployment from the status of its copy on the hub.
 
 use api::condition::{self, Condition, ConditionStatus, MESSAGE_MAX};
-use api::conditions::REFERENCED_DATA_READY;
 use api::identity::IdentityError;
+use api::instance::REFERENCED_DATA_READY;
 use api::reasons::workload_deployment::HUB_REFUSED;
 pub(super) use api::reasons::workload_deployment::INVALID_CITY_CODE;
 use api::reasons::workload_deployment::NOT_REPORTED;

@@ -140,7 +140,7 @@ async fn lookups_in_a_project_find_the_objects_of_the_caches() {
     let engaged = Arc::clone(&planes.projects.get(&name).unwrap().locations);
     let reflectors = ProjectReflectors::new(&name, &planes.metrics);
     let view = reflectors.view(&name, &hub_view(&planes));
-    tokio::spawn(reflectors.watches(&engaged).run(|| ()));
+    tokio::spawn(reflectors.watches(&engaged).0.run(|| ()));
     settle().await;
     assert_eq!(*view.project(), name);
     assert_eq!(names(view.hub().copies_in("ns-2")), ["ns-2/far"]);

@@ -26,25 +26,30 @@ async fn a_kind_that_cannot_be_listed_does_not_silence_its_project() {
     let [web, other] = ["workload p/default/web", "workload p/default/other"];
     let (projection, policy, namespace) =
         ("projector p/default/web-0", "policy ns-1", "namespace ns-1");
-    let all = [web, other, WEB, projection, policy, namespace];
-    let unserved: [(Change, Change); 3] = [
+    let all = [web, other, WEB, DATA, projection, policy, namespace];
+    // The federator also has the keys of the copies on the hub.
+    let without_data = [web, other, WEB, projection, policy, namespace];
+    let unserved: [(Change, Change, &[&str]); 3] = [
         (
             ApiServer::stop_serving::<Instance>,
             ApiServer::serve_again::<Instance>,
+            &all,
         ),
         (
             ApiServer::stop_serving::<Namespace>,
             ApiServer::serve_again::<Namespace>,
+            &all,
         ),
         (
             ApiServer::stop_serving::<WorkloadDeployment>,
             ApiServer::serve_again::<WorkloadDeployment>,
+            &without_data,
         ),
     ];
-    for (stop, serve_again) in unserved {
+    for (stop, serve_again, first) in unserved {
         let planes = WiredPlanes::start_with(|project, _| stop(project)).await;
         planes
-            .expect("the project is served without a kind", &all)
+            .expect("the project is served without a kind", first)
             .await;
         assert!(planes.management.projects.get(&project_name()).is_ok());
         assert_eq!(planes.management.metrics.failing_projects(), 1);

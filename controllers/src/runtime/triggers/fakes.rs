@@ -13,6 +13,8 @@ use super::lookups::{HubLookups, ProjectLookups};
 use crate::fixtures::object;
 use crate::hub::upstream::{self, Upstream};
 use crate::objects::{Namespace, deployment_name};
+use crate::referenced_data::project_data::{index_value, sources_of_metadata};
+use crate::referenced_data::references::Source;
 use crate::runtime::keys::{HubKey, ProjectKey};
 
 /// Returns the project of the fakes.
@@ -201,7 +203,7 @@ impl HubLookups for FakeHub {
 /// The project `acme` of a [`FakeHub`].
 pub(crate) struct FakeProject {
     name: ProjectName,
-    hub: FakeHub,
+    pub(crate) hub: FakeHub,
     workloads: Vec<ObjectMeta>,
     instances: Vec<ObjectMeta>,
 }
@@ -247,6 +249,14 @@ impl ProjectLookups for FakeProject {
 
     fn instances_in(&self, namespace: &str) -> Vec<ObjectMeta> {
         in_namespace(&self.instances, namespace)
+    }
+
+    fn deployments_on(&self, namespace: &str, source: &Source) -> Vec<NamespacedName> {
+        let named = self.hub.deployments.iter().filter(|it| {
+            let sources = sources_of_metadata(it);
+            sources.contains(&index_value(namespace, source))
+        });
+        names(named.cloned())
     }
 
     fn workloads_on(&self, network: &ObjectMeta) -> Vec<NamespacedName> {

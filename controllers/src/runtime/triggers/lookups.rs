@@ -10,6 +10,7 @@ use multicluster::cache::NamespacedName;
 
 use crate::hub::upstream::{self, Upstream};
 use crate::objects::Namespace;
+use crate::referenced_data::references::Source;
 use crate::runtime::keys::{HubKey, ProjectKey};
 
 /// Lookups in the caches of the hub, and of the projects that this process serves.
@@ -92,6 +93,9 @@ pub(crate) trait ProjectLookups {
 
     /// Returns the metadata of the Instances in a namespace.
     fn instances_in(&self, namespace: &str) -> Vec<ObjectMeta>;
+
+    /// Returns the WorkloadDeployments in this namespace that use or list a source.
+    fn deployments_on(&self, namespace: &str, source: &Source) -> Vec<NamespacedName>;
 
     /// Returns the Workloads that use this Network.
     fn workloads_on(&self, network: &ObjectMeta) -> Vec<NamespacedName>;

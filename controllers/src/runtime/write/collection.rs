@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use api::annotations;
+use api::{annotations, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{ListParams, ObjectList};
 use kube::core::{ClusterResourceScope, NamespaceResourceScope, PartialObjectMeta};
@@ -66,6 +66,32 @@ impl<K: Object> Collection<'_, K> {
         }
     }
 
+    /// Reads the metadata of an object. Returns `None` if it is proved to be absent.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`].
+    pub(crate) async fn read_metadata(&self, name: &str) -> Result<Option<PartialObjectMeta<K>>> {
+        match self.api.get_metadata(name).await {
+            Ok(object) => Ok(Some(object)),
+            Err(error) => {
+                let action = format!("get {} {name}", K::kind(&()));
+                absence::require_not_found::<K>(name, action, error).map(|()| None)
+            }
+        }
+    }
+
+    /// Lists the metadata of all objects.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::Api`], and [`ReconcileError::NotYet`] if the answer is not a complete list.
+    pub(crate) async fn all_metadata(&self) -> Result<Vec<ObjectMeta>> {
+        let listed = self.list(&ListParams::default()).await?;
+        known(false, &listed)?;
+        Ok(listed.items.into_iter().map(|it| it.metadata).collect())
+    }
+
     /// Asks the API server for the metadata of an object. Returns `None` if a complete list proves that the object is
     /// absent. The request is a list of one name, because controllers may list kinds that they may not get.
     ///
@@ -110,9 +136,10 @@ impl<K: Object> Collection<'_, K> {
             let is_terminating = metadata.deletion_timestamp.is_some();
             let annotations = metadata.annotations.as_ref();
             // The generation does not cover annotations.
-            let data = annotations.and_then(|it| it.get(annotations::EXPECTED_REFERENCED_DATA));
+            let data = annotations::OF_REFERENCED_DATA
+                .map(|key| annotations.and_then(|it| it.get(key)).cloned());
             let uid = metadata.uid.clone();
-            (uid, metadata.generation, data.cloned(), is_terminating)
+            (uid, metadata.generation, data, is_terminating)
         };
         match current.as_ref().map(state) == Some(state(cached.meta())) {
             true => Ok(()),
@@ -191,10 +218,11 @@ fn is_complete<K: Object>(listed: &MetadataList<K>) -> bool {
 }
 
 impl<K: Object> Collection<'_, K> {
-    /// Asks the API server for one object with a name other than `name`. Returns the kind and the name of the object.
-    /// If the answer is not a complete list, returns the reason why there may be such an object.
+    /// Asks the API server for one object with a name other than `name` that is not a companion. Returns the kind and the
+    /// name of the object. If the answer is not a complete list, returns the reason why there may be such an object.
     pub(crate) async fn first_but(&self, name: Option<&str>) -> Result<Option<String>> {
-        let mut params = ListParams::default().limit(1);
+        let no_companion = format!("!{}", labels::REFERENCED_DATA);
+        let mut params = ListParams::default().labels(&no_companion).limit(1);
         if let Some(name) = name {
             params = params.fields(&format!("metadata.name!={name}"));
         }

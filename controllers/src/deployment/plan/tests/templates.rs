@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::deployment::plan::observed::FIELD_MANAGER;
+use crate::template::template_hash;
 
 /// A changed hash replaces the machines of customers. These hashes were recorded before templates kept unknown fields.
 #[test]

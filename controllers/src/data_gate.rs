@@ -1,0 +1,149 @@
+//! Opens the gate `ReferencedData` of an Instance when its ConfigMaps and Secrets are in the cell
+//! (docs/concepts/referenced-data.md).
+//!
+//! Nothing watches ConfigMaps and Secrets of the cell: the right to watch them is the right to read them all. Only the
+//! metadata of those that an Instance waits for are read, by name.
+
+mod looks;
+mod plan;
+
+pub(crate) mod triggers;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::{Instance, WorkloadDeployment};
+use kube::ResourceExt;
+use multicluster::{Metrics, Outcome};
+use serde_json::json;
+
+use crate::cell::CellCaches;
+use crate::gate::{GateStep, REFERENCED_DATA};
+use crate::objects::{controller_name, controller_uid, is_terminating};
+use crate::referenced_data::references::Source;
+use crate::referenced_data::version::SourceVersion;
+use crate::runtime::keys::ObjectKey;
+use crate::runtime::wiring::Controller;
+use crate::runtime::write::{Collection, Writer};
+use crate::runtime::{ReconcileContext, ReconcileError};
+use looks::Looks;
+use plan::{Observed, Plan, needs, plan};
+
+pub(crate) struct DataGateController {
+    cell: Arc<CellCaches>,
+    writer: Writer,
+    /// Whether Instances are held back for their data.
+    awaits_data: bool,
+    looks: Looks,
+}
+
+impl Controller for DataGateController {
+    const NAME: &'static str = "data-gate";
+    type Key = ObjectKey;
+
+    async fn reconcile(
+        &self,
+        context: &ReconcileContext,
+        key: ObjectKey,
+    ) -> Result<Outcome, ReconcileError> {
+        let Some(mut instance) = self.cell.instances.get(&key.namespace, &key.name)? else {
+            return Ok(Outcome::Gone);
+        };
+        // The condition, and then the gate.
+        for _ in 0..2 {
+            if is_terminating(instance.as_ref()) {
+                return Ok(Outcome::Settled);
+            }
+            let deployment = self.deployment_of(&instance);
+            let companions = self.look(context, &instance, deployment.as_deref()).await?;
+            let Plan { step, look_again } = plan(&Observed {
+                instance: &instance,
+                deployment: deployment.as_deref(),
+                companions: &companions,
+                awaits_data: self.awaits_data,
+                cell: &self.cell.name,
+                now: context.now(),
+            });
+            let Some(step) = step else {
+                return Ok(look_again.map_or(Outcome::Settled, Outcome::Again));
+            };
+            match self.take(context, &instance, step).await? {
+                Some(written) => instance = Arc::new(written),
+                None => return Ok(Outcome::Settled),
+            }
+        }
+        // The event of the last write triggers the next reconciliation, but a companion has no event.
+        Ok(Outcome::Again(plan::SOON))
+    }
+}
+
+impl DataGateController {
+    /// Makes the controller. `awaits_data` is whether Instances are held back for their data.
+    pub(crate) fn new(cell: Arc<CellCaches>, awaits_data: bool, metrics: &Metrics) -> Self {
+        Self {
+            cell,
+            writer: Writer::new(Self::NAME, metrics),
+            awaits_data,
+            looks: Looks::default(),
+        }
+    }
+
+    /// Returns the WorkloadDeployment that owns the Instance.
+    fn deployment_of(&self, instance: &Instance) -> Option<Arc<WorkloadDeployment>> {
+        let namespace = instance.namespace()?;
+        let name = controller_name::<WorkloadDeployment>(&instance.metadata)?;
+        let deployment = self.cell.deployments.get(&namespace, name).ok()??;
+        (controller_uid(instance) == deployment.metadata.uid.as_deref()).then_some(deployment)
+    }
+
+    /// Looks for the companions that the Instance waits for.
+    async fn look(
+        &self,
+        context: &ReconcileContext,
+        instance: &Instance,
+        deployment: Option<&WorkloadDeployment>,
+    ) -> Result<BTreeMap<Source, SourceVersion>, ReconcileError> {
+        let mut found = BTreeMap::new();
+        if !self.awaits_data || !REFERENCED_DATA.is_closed(instance) {
+            return Ok(found);
+        }
+        let Ok(needed) = needs(instance, deployment) else {
+            return Ok(found);
+        };
+        let (client, namespace) = (&self.cell.client, instance.namespace().unwrap_or_default());
+        for source in needed.into_keys() {
+            let version = self
+                .looks
+                .look(client, &namespace, &source, context.now())
+                .await?;
+            found.extend(version.map(|version| (source, version)));
+        }
+        Ok(found)
+    }
+
+    /// Writes to an Instance, and returns it as it is stored.
+    async fn take(
+        &self,
+        context: &ReconcileContext,
+        instance: &Instance,
+        step: GateStep,
+    ) -> Result<Option<Instance>, ReconcileError> {
+        let cell = &self.cell;
+        let namespace = instance.namespace().unwrap_or_default();
+        let instances = Collection::new(&cell.client, &namespace, Some(&cell.instances));
+        match step {
+            GateStep::Write(conditions) => {
+                let status = json!({"conditions": conditions});
+                self.writer
+                    .patch_status(context, &instances, instance, status)
+                    .await
+                    .map(Some)
+            }
+            GateStep::Open => {
+                REFERENCED_DATA
+                    .open(&self.writer, context, &instances, instance)
+                    .await
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Determines the ConfigMaps and Secrets that a WorkloadDeployment of a project needs, and copies them to the hub
+//! (docs/concepts/referenced-data.md).
+
+pub(crate) mod companion;
+pub(crate) mod companion_controller;
+mod plan;
+pub(crate) mod project_data;
+#[cfg(test)]
+mod reconcile_tests;
+pub(crate) mod references;
+mod resolve;
+pub(crate) mod sources;
+pub(crate) mod triggers;
+pub(crate) mod version;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::instance::REFERENCED_DATA_READY;
+use api::{WorkloadDeployment, WorkloadDeploymentStatus};
+use multicluster::Outcome;
+
+use crate::hub::identity::recorded_hub;
+use crate::objects::{describe, is_terminating, recorded_hub_namespace};
+use crate::projects::{ProjectCaches, SyncedProjects};
+use crate::runtime::events::EventPublisher;
+use crate::runtime::hub_proof::require_no_contradiction;
+use crate::runtime::keys::{ProjectKey, SourceKey};
+use crate::runtime::wiring::Controller;
+use crate::runtime::write::{Collection, Writer, merge_patch};
+use crate::runtime::{ReconcileContext, ReconcileError};
+use crate::template::template_hash;
+use companion::Companions;
+use plan::{Observed, Plan, plan};
+use references::references;
+use resolve::{Resolved, resolve};
+use sources::Sources;
+use version::expected;
+
+pub(crate) struct ReferencedDataController {
+    pub(crate) projects: Arc<SyncedProjects>,
+    pub(crate) companions: Arc<Companions>,
+    pub(crate) sources: Arc<Sources>,
+    pub(crate) writer: Writer,
+    pub(crate) publisher: EventPublisher,
+}
+
+impl Controller for ReferencedDataController {
+    const NAME: &'static str = "referenced-data";
+    type Key = ProjectKey;
+
+    async fn reconcile(
+        &self,
+        context: &ReconcileContext,
+        key: ProjectKey,
+    ) -> Result<Outcome, ReconcileError> {
+        let project = self.projects.get(&key.project)?;
+        let Some(deployment) = project.deployments.get(&key.namespace, &key.name)? else {
+            project.require(&project.deployments)?;
+            self.companions.released(&key);
+            return Ok(Outcome::Gone);
+        };
+        let plan = self.plan(context, &project, &key, &deployment).await?;
+        self.execute(context, &project, &key, &deployment, plan)
+            .await?;
+        Ok(Outcome::Settled)
+    }
+}
+
+impl ReferencedDataController {
+    async fn plan(
+        &self,
+        context: &ReconcileContext,
+        project: &ProjectCaches,
+        key: &ProjectKey,
+        deployment: &WorkloadDeployment,
+    ) -> Result<Plan, ReconcileError> {
+        let references = references(&deployment.spec.template.spec);
+        let mut found = BTreeMap::new();
+        if !references.is_empty() && !is_terminating(deployment) {
+            project.data.watch();
+            for source in references.keys() {
+                let of = SourceKey::new(key, source);
+                found.insert(source.clone(), self.sources.find(project, &of).await?);
+            }
+        }
+        let resolved = match is_terminating(deployment) {
+            true => Ok(Resolved::default()),
+            false => resolve(&references, &found),
+        };
+        let listed = expected(&deployment.metadata).unwrap_or_default();
+        let not_copied = listed.iter();
+        let not_copied =
+            not_copied.filter_map(|it| self.companions.problem(&SourceKey::new(key, it)));
+        Ok(plan(&Observed {
+            deployment,
+            references: &references,
+            resolved,
+            template_hash: &template_hash(deployment),
+            not_copied: not_copied.collect(),
+            now: context.now(),
+        }))
+    }
+
+    async fn execute(
+        &self,
+        context: &ReconcileContext,
+        project: &ProjectCaches,
+        key: &ProjectKey,
+        deployment: &WorkloadDeployment,
+        plan: Plan,
+    ) -> Result<(), ReconcileError> {
+        let Plan {
+            release,
+            metadata,
+            conditions,
+        } = plan;
+        let deployments =
+            Collection::new(&project.client, &key.namespace, Some(&project.deployments));
+        if !release.is_empty() {
+            self.require_own_hub(deployment)?;
+            self.companions
+                .release(context, project, key, &release)
+                .await?;
+        }
+        let written = match metadata {
+            Some(metadata) => {
+                let written = self
+                    .writer
+                    .patch_metadata(context, &deployments, deployment, metadata)
+                    .await?;
+                self.companions.released(key);
+                Some(written)
+            }
+            None => None,
+        };
+        let Some(conditions) = conditions else {
+            return Ok(());
+        };
+        let newest = written.as_ref().unwrap_or(deployment);
+        let former = deployment.status.as_ref();
+        // The first status needs all counters.
+        let status = WorkloadDeploymentStatus {
+            conditions: conditions.clone(),
+            ..former.cloned().unwrap_or_default()
+        };
+        let patch = merge_patch(former, &status);
+        self.writer
+            .patch_status(context, &deployments, newest, patch)
+            .await?;
+        self.publisher.publish(
+            &project.locations,
+            Self::NAME,
+            deployment,
+            &[REFERENCED_DATA_READY],
+            former.map_or(&[], |it| &it.conditions),
+            &conditions,
+        );
+        Ok(())
+    }
+
+    /// Checks that the hub in use is the one that has the companions of a WorkloadDeployment (I-12).
+    fn require_own_hub(&self, deployment: &WorkloadDeployment) -> Result<(), ReconcileError> {
+        let hub = &self.companions.hub;
+        let metadata = &deployment.metadata;
+        let namespace = match recorded_hub_namespace(metadata) {
+            Some(recorded) => hub.namespaces.get("", recorded)?,
+            None => return Ok(()),
+        };
+        let problem = hub
+            .identity()?
+            .contradiction(recorded_hub(metadata), namespace.as_deref());
+        require_no_contradiction(problem, || describe(deployment))
+    }
+}

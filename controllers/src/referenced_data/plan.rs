@@ -1,0 +1,213 @@
+//! Decides which ConfigMaps and Secrets a WorkloadDeployment of a project lists, and what its condition says.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::condition::{self, Condition, ConditionStatus};
+use api::instance::REFERENCED_DATA_READY;
+use api::reasons::referenced_data as reason;
+use api::{WorkloadDeployment, annotations, finalizers};
+use jiff::Timestamp;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+use super::references::{References, Source};
+use super::resolve::Resolved;
+use super::version::{MeantVersions, Problem, expected};
+use crate::objects::{has_finalizer, is_terminating};
+
+/// The observations of the controller.
+pub(super) struct Observed<'a> {
+    pub(super) deployment: &'a WorkloadDeployment,
+    /// What the template uses.
+    pub(super) references: &'a References,
+    /// The sources that exist, or what is wrong with them.
+    pub(super) resolved: Result<Resolved, Problem>,
+    /// The hash of the template.
+    pub(super) template_hash: &'a str,
+    /// Why sources that are listed cannot be copied to the hub.
+    pub(super) not_copied: Vec<String>,
+    pub(super) now: Timestamp,
+}
+
+/// The actions to take, in the order of the fields.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Plan {
+    /// Take the WorkloadDeployment out of the companions of these sources, and delete those that nobody needs.
+    pub(super) release: Vec<Source>,
+    /// Merge this into the metadata, in one write.
+    pub(super) metadata: Option<Value>,
+    /// Write these conditions.
+    pub(super) conditions: Option<Vec<Condition>>,
+}
+
+pub(super) fn plan(observed: &Observed<'_>) -> Plan {
+    let deployment = observed.deployment;
+    let is_held = has_finalizer(deployment, finalizers::REFERENCED_DATA);
+    let listed = expected(&deployment.metadata).unwrap_or_default();
+    if is_terminating(deployment) {
+        // As long as the hub may have the copy, its cells need the data.
+        if !is_held || has_finalizer(deployment, finalizers::FEDERATOR) {
+            return Plan::default();
+        }
+        return Plan {
+            release: listed,
+            metadata: Some(json!({"finalizers": other_finalizers(deployment)})),
+            conditions: None,
+        };
+    }
+    let uses_data = !observed.references.is_empty();
+    if !uses_data && !is_held {
+        // Annotations of another writer are left alone.
+        return Plan::default();
+    }
+    let wanted = match &observed.resolved {
+        Ok(resolved) => wanted(deployment, resolved, &listed),
+        // What runs keeps what it has.
+        Err(_) => listed.iter().cloned().collect(),
+    };
+    let is_needed = uses_data || !wanted.is_empty();
+    let release = listed.into_iter().filter(|it| !wanted.contains(it));
+    Plan {
+        release: release.collect(),
+        metadata: metadata(observed, &wanted, is_needed, is_held),
+        conditions: conditions(observed, is_needed),
+    }
+}
+
+/// Returns the sources to list. Instances of a former template may use a source that the template does not use any
+/// more, so it is listed until all Instances are of the template.
+fn wanted(
+    deployment: &WorkloadDeployment,
+    resolved: &Resolved,
+    listed: &[Source],
+) -> BTreeSet<Source> {
+    let mut wanted: BTreeSet<_> = resolved.sources.keys().cloned().collect();
+    if !is_rolled_out(deployment) {
+        wanted.extend(listed.iter().cloned());
+    }
+    wanted
+}
+
+/// Returns whether all Instances are of the current template, as far as the cells have reported.
+fn is_rolled_out(deployment: &WorkloadDeployment) -> bool {
+    let Some(status) = &deployment.status else {
+        return false;
+    };
+    status.observed_generation.is_some()
+        && status.observed_generation == deployment.metadata.generation
+        && status.updated_replicas.unwrap_or_default() >= status.replicas
+}
+
+fn other_finalizers(deployment: &WorkloadDeployment) -> Vec<&String> {
+    let all = deployment.finalizers().iter();
+    all.filter(|it| *it != finalizers::REFERENCED_DATA)
+        .collect()
+}
+
+/// Returns the change of the finalizers and annotations, if there is one.
+fn metadata(
+    observed: &Observed<'_>,
+    wanted: &BTreeSet<Source>,
+    is_needed: bool,
+    is_held: bool,
+) -> Option<Value> {
+    let deployment = observed.deployment;
+    let texts: Vec<_> = wanted.iter().map(ToString::to_string).collect();
+    let mut desired = BTreeMap::new();
+    let mut is_to_be_held = is_held && is_needed;
+    match &observed.resolved {
+        _ if !is_needed => {
+            desired.insert(annotations::EXPECTED_REFERENCED_DATA, None);
+            desired.insert(annotations::REFERENCED_DATA_VERSIONS, None);
+            desired.insert(annotations::REFERENCED_DATA_ERROR, None);
+        }
+        Ok(resolved) => {
+            let versions = versions(observed, resolved);
+            desired.insert(annotations::EXPECTED_REFERENCED_DATA, Some(json!(texts)));
+            desired.insert(annotations::REFERENCED_DATA_VERSIONS, Some(json!(versions)));
+            desired.insert(annotations::REFERENCED_DATA_ERROR, None);
+            is_to_be_held = true;
+        }
+        Err(problem) => {
+            desired.insert(annotations::REFERENCED_DATA_ERROR, Some(json!(problem)));
+        }
+    }
+    let stored = deployment.annotations();
+    let mut changed = serde_json::Map::new();
+    for (key, value) in desired {
+        let text = value.map(|value| value.to_string());
+        if stored.get(key) != text.as_ref() {
+            changed.insert(key.to_owned(), json!(text));
+        }
+    }
+    let mut metadata = serde_json::Map::new();
+    if is_to_be_held != is_held {
+        let mut finalizers: Vec<_> = other_finalizers(deployment).into_iter().cloned().collect();
+        if is_to_be_held {
+            finalizers.push(finalizers::REFERENCED_DATA.to_owned());
+        }
+        metadata.insert("finalizers".to_owned(), json!(finalizers));
+    }
+    if !changed.is_empty() {
+        metadata.insert("annotations".to_owned(), Value::Object(changed));
+    }
+    (!metadata.is_empty()).then_some(Value::Object(metadata))
+}
+
+/// Returns the versions that the template needs at least. A later version of a source changes nothing: the companion is
+/// written again, and the WorkloadDeployment is not.
+fn versions(observed: &Observed<'_>, resolved: &Resolved) -> MeantVersions {
+    let sources = resolved.sources.iter();
+    let current = MeantVersions {
+        template: observed.template_hash.to_owned(),
+        sources: sources
+            .map(|(source, version)| (source.to_string(), version.clone()))
+            .collect(),
+    };
+    let former = MeantVersions::of(&observed.deployment.metadata);
+    let still_meant = former.filter(|former| {
+        former.template == current.template
+            && former.sources.keys().eq(current.sources.keys())
+            // After a restore of the project, the versions are earlier ones.
+            && former.sources.iter().zip(&current.sources).all(|((_, former), (_, current))| current.is_at_least(former))
+    });
+    still_meant.unwrap_or(current)
+}
+
+/// Returns the conditions of the WorkloadDeployment, if they change.
+fn conditions(observed: &Observed<'_>, is_needed: bool) -> Option<Vec<Condition>> {
+    let Observed {
+        deployment,
+        resolved,
+        not_copied,
+        now,
+        ..
+    } = observed;
+    let former = deployment.status.as_ref();
+    let former = former.map_or(&[][..], |it| &it.conditions);
+    let mut conditions = former.to_vec();
+    if is_needed {
+        let (status, reason, message) = match resolved {
+            Err(Problem { reason, message }) => {
+                (ConditionStatus::False, reason.as_str(), message.clone())
+            }
+            Ok(_) if !not_copied.is_empty() => {
+                let problems = not_copied.join("; ");
+                (ConditionStatus::False, reason::NOT_COPIED, problems)
+            }
+            Ok(_) => {
+                let message = "the ConfigMaps and Secrets of the template are known".to_owned();
+                (ConditionStatus::True, reason::READY, message)
+            }
+        };
+        let wanted = Condition::new(REFERENCED_DATA_READY, status, reason, message, *now);
+        let generation = deployment.metadata.generation;
+        condition::set(&mut conditions, wanted.observed(generation));
+    } else {
+        condition::remove(&mut conditions, REFERENCED_DATA_READY);
+    }
+    (conditions != former).then_some(conditions)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+use super::super::references::references;
+use super::super::version::SourceVersion;
+use super::*;
+use crate::fixtures::{deployment, now, object};
+
+const SOURCE: &str = "ConfigMap/settings";
+
+fn version(number: u64) -> SourceVersion {
+    let metadata = json!({"uid": "u", "resourceVersion": number.to_string()});
+    SourceVersion::of(&object(metadata)).unwrap()
+}
+
+/// Returns a WorkloadDeployment that uses one ConfigMap, with these annotations.
+fn using(annotations: &Value) -> WorkloadDeployment {
+    let mut body = json!(deployment("default", "web-us-dfw", "DFW", 1));
+    body["metadata"]["annotations"] = annotations.clone();
+    let all = json!([{"configMapRef": {"name": "settings"}}]);
+    body["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0]["envFrom"] = all;
+    object(body)
+}
+
+fn planned(deployment: &WorkloadDeployment, resolved: Result<u64, Problem>) -> Plan {
+    let references = references(&deployment.spec.template.spec);
+    let resolved = resolved.map(|number| Resolved {
+        sources: references
+            .keys()
+            .map(|it| (it.clone(), version(number)))
+            .collect(),
+    });
+    plan(&Observed {
+        deployment,
+        references: &references,
+        resolved,
+        template_hash: "v1-a",
+        not_copied: Vec::new(),
+        now: now(),
+    })
+}
+
+fn listed(template: &str, number: u64) -> Value {
+    let versions = MeantVersions {
+        template: template.to_owned(),
+        sources: BTreeMap::from([(SOURCE.to_owned(), version(number))]),
+    };
+    json!({
+        annotations::EXPECTED_REFERENCED_DATA: json!([SOURCE]).to_string(),
+        annotations::REFERENCED_DATA_VERSIONS: json!(versions).to_string(),
+    })
+}
+
+/// Returns the versions that the plan writes.
+fn written(plan: &Plan) -> Option<MeantVersions> {
+    let metadata = plan.metadata.as_ref()?;
+    let text = metadata["annotations"].get(annotations::REFERENCED_DATA_VERSIONS)?;
+    serde_json::from_str(text.as_str()?).ok()
+}
+
+#[test]
+fn the_list_and_the_finalizer_are_one_write() {
+    let plan = planned(&using(&json!({})), Ok(7));
+    let metadata = plan.metadata.clone().unwrap();
+    assert_eq!(metadata["finalizers"], json!([finalizers::REFERENCED_DATA]));
+    let list = &metadata["annotations"][annotations::EXPECTED_REFERENCED_DATA];
+    assert_eq!(list, &json!([SOURCE]).to_string());
+    assert_eq!(written(&plan).unwrap().sources[SOURCE], version(7));
+    assert_eq!(plan.release, []);
+}
+
+#[test]
+fn the_versions_are_written_for_another_template_and_after_a_restore_only() {
+    for (template, former, current, expected) in [
+        ("v1-a", 7, 7, None),
+        // A changed source is written to the companion alone.
+        ("v1-a", 7, 9, None),
+        ("v1-b", 7, 9, Some(9)),
+        // The project was restored.
+        ("v1-a", 7, 5, Some(5)),
+    ] {
+        let plan = planned(&using(&listed(template, former)), Ok(current));
+        let versions = written(&plan).map(|it| it.sources[SOURCE].clone());
+        assert_eq!(
+            versions,
+            expected.map(version),
+            "{template} {former} {current}"
+        );
+    }
+}
+
+#[test]
+fn a_problem_keeps_the_list() {
+    let problem = Problem {
+        reason: reason::NOT_FOUND.to_owned(),
+        message: "m".to_owned(),
+    };
+    let plan = planned(&using(&listed("v1-a", 7)), Err(problem.clone()));
+    assert_eq!(plan.release, []);
+    let annotations = plan.metadata.unwrap()["annotations"].clone();
+    let expected = json!({annotations::REFERENCED_DATA_ERROR: json!(problem).to_string()});
+    assert_eq!(annotations, expected);
+}
+
+#[test]
+fn nothing_is_released_before_the_federator_has_finished() {
+    let mut deployment = using(&listed("v1-a", 7));
+    deployment.metadata.deletion_timestamp = Some(object(json!("2026-11-21T10:00:00Z")));
+    let both = [finalizers::FEDERATOR, finalizers::REFERENCED_DATA];
+    deployment.metadata.finalizers = Some(both.map(str::to_owned).to_vec());
+    assert_eq!(planned(&deployment, Ok(7)), Plan::default());
+    deployment.metadata.finalizers = Some(vec![finalizers::REFERENCED_DATA.to_owned()]);
+    let plan = planned(&deployment, Ok(7));
+    assert_eq!(plan.release, [Source::parse(SOURCE).unwrap()]);
+    assert_eq!(plan.metadata, Some(json!({"finalizers": []})));
+}

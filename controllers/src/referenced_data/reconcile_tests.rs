@@ -1,0 +1,403 @@
+//! Tests of referenced data in a project and on the hub, with in-memory API servers.
+
+use std::time::Duration;
+
+use api::condition::{self, Condition};
+use api::reasons::referenced_data as reason;
+use api::{annotations, finalizers, labels};
+use apiserver::{ApiServer, Fault, Verb};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::companion_controller::CompanionController;
+use super::references::{Source, SourceKind};
+use super::*;
+use crate::fixtures::servers::{
+    FakePlanes, HUB_NAMESPACE, hub_namespace, project_key, reconcile, recorded, settle,
+    take_writes, terminating_json,
+};
+
+const NAME: &str = "web-us-dfw";
+
+struct Controllers {
+    planes: FakePlanes,
+    data: ReferencedDataController,
+    companions: CompanionController,
+}
+
+/// Returns a WorkloadDeployment that the federator has recorded, with a container of these fields.
+fn deployment(name: &str, fields: &Value) -> Value {
+    let mut deployment = recorded(name);
+    let container =
+        &mut deployment["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0];
+    let container = container.as_object_mut().unwrap();
+    container.extend(fields.as_object().unwrap().clone());
+    deployment
+}
+
+/// Returns the fields of a container with the key `url` of the ConfigMap `settings` and the Secret `token`.
+fn variables() -> Value {
+    json!({
+        "env": [{"name": "URL", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "url"}}}],
+        "envFrom": [{"secretRef": {"name": "token"}}],
+    })
+}
+
+fn config_map(data: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"namespace": "default", "name": "settings", "labels": {labels::UPSTREAM_NAMESPACE: "x"}},
+        "data": data,
+    })
+}
+
+fn secret(value: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+        "metadata": {"namespace": "default", "name": "token"},
+        "data": {"token": value},
+    })
+}
+
+fn sources() -> Vec<Value> {
+    vec![config_map(&json!({"url": "u"})), secret("dG9rZW4=")]
+}
+
+impl Controllers {
+    async fn start(in_project: Vec<Value>, on_hub: Vec<Value>) -> Self {
+        let planes = FakePlanes::start(in_project, on_hub).await;
+        let sources = Arc::new(Sources::default());
+        let companions = Arc::new(Companions::new(
+            Arc::clone(&planes.hub_caches),
+            planes.writer::<CompanionController>(),
+            Arc::clone(&sources),
+        ));
+        Self {
+            data: ReferencedDataController {
+                projects: Arc::clone(&planes.projects),
+                companions: Arc::clone(&companions),
+                sources,
+                writer: planes.writer::<ReferencedDataController>(),
+                publisher: planes.publisher.clone(),
+            },
+            companions: CompanionController {
+                projects: Arc::clone(&planes.projects),
+                companions,
+                on_problem: Box::new(|_| {}),
+            },
+            planes,
+        }
+    }
+
+    /// Reconciles these WorkloadDeployments and the two sources until nothing is written. Returns all writes.
+    async fn converge(&self, names: &[&str]) -> Vec<String> {
+        let servers = self.planes.servers();
+        let mut all = Vec::new();
+        let mut idle = 0;
+        for _ in 0..20 {
+            for name in names {
+                let _ = reconcile(&self.data, project_key(name)).await;
+            }
+            for source in both() {
+                let key = SourceKey::new(&project_key(NAME), &source);
+                let _ = reconcile(&self.companions, key).await;
+            }
+            settle().await;
+            let writes = take_writes(&servers);
+            // The first reconciliation has the sources listed.
+            idle = if writes.is_empty() { idle + 1 } else { 0 };
+            all.extend(writes);
+            if idle == 2 {
+                return all;
+            }
+        }
+        panic!("it does not settle: {all:?}");
+    }
+
+    fn deployment(&self, name: &str) -> WorkloadDeployment {
+        self.planes.project.get("default", name).unwrap()
+    }
+
+    fn condition(&self) -> Condition {
+        let status = self.deployment(NAME).status.unwrap();
+        condition::find(&status.conditions, REFERENCED_DATA_READY)
+            .unwrap()
+            .clone()
+    }
+
+    fn annotation(&self, key: &str) -> Option<String> {
+        self.deployment(NAME).annotations().get(key).cloned()
+    }
+
+    fn config_map(&self) -> Option<ConfigMap> {
+        self.planes.hub.get(HUB_NAMESPACE, "settings")
+    }
+
+    fn secret(&self) -> Option<Secret> {
+        self.planes.hub.get(HUB_NAMESPACE, "token")
+    }
+
+    fn project(&self) -> &ApiServer {
+        &self.planes.project
+    }
+}
+
+fn both() -> [Source; 2] {
+    [
+        Source::new(SourceKind::ConfigMap, "settings"),
+        Source::new(SourceKind::Secret, "token"),
+    ]
+}
+
+/// Starts with one WorkloadDeployment and both sources, when all has been copied.
+async fn copied() -> Controllers {
+    let mut in_project = sources();
+    in_project.push(deployment(NAME, &variables()));
+    let controllers = Controllers::start(in_project, vec![hub_namespace()]).await;
+    controllers.converge(&[NAME]).await;
+    // The event is published later.
+    sleep(Duration::from_mins(1)).await;
+    take_writes(&controllers.planes.servers());
+    controllers
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_sources_of_a_template_are_listed_and_copied() {
+    let controllers = copied().await;
+    let deployment = controllers.deployment(NAME);
+    assert!(
+        deployment
+            .finalizers()
+            .contains(&finalizers::REFERENCED_DATA.to_owned())
+    );
+    let listed = controllers.annotation(annotations::EXPECTED_REFERENCED_DATA);
+    assert_eq!(
+        listed.as_deref(),
+        Some(r#"["ConfigMap/settings","Secret/token"]"#)
+    );
+    let condition = controllers.condition();
+    assert_eq!(
+        (condition.is_true(), condition.reason.as_str()),
+        (true, reason::READY)
+    );
+
+    let config_map = controllers.config_map().unwrap();
+    assert_eq!(config_map.data.as_ref().unwrap()["url"], "u");
+    let secret = controllers.secret().unwrap();
+    assert_eq!(secret.data.as_ref().unwrap()["token"].0, b"token");
+    assert_eq!(secret.type_.as_deref(), Some("Opaque"));
+    for metadata in [&config_map.metadata, &secret.metadata] {
+        let own = metadata.labels.as_ref().unwrap().keys();
+        // A label of the source could have a neighbour's policy select the companion.
+        assert!(own.eq([labels::REFERENCED_DATA]));
+        let referenced_by = &metadata.annotations.as_ref().unwrap()[annotations::REFERENCED_BY];
+        assert_eq!(referenced_by, &format!(r#"["default/{NAME}"]"#));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_without_sources_has_nothing_written_or_watched() {
+    let mut in_project = sources();
+    in_project.push(recorded(NAME));
+    let controllers = Controllers::start(in_project, vec![hub_namespace()]).await;
+    let watches = controllers.project().watches();
+    assert_eq!(controllers.converge(&[NAME]).await, [""; 0]);
+    assert_eq!(controllers.project().watches(), watches);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_source_costs_one_write() {
+    let controllers = copied().await;
+    controllers
+        .project()
+        .put(config_map(&json!({"url": "v", "more": "m"})));
+    settle().await;
+    let writes = controllers.converge(&[NAME]).await;
+    assert_eq!(writes.len(), 1, "{writes:?}");
+    let data = controllers.config_map().unwrap().data.unwrap();
+    assert_eq!((data["url"].as_str(), data["more"].as_str()), ("v", "m"));
+    // A key that is removed is removed from the companion.
+    controllers.project().put(config_map(&json!({"url": "v"})));
+    settle().await;
+    controllers.converge(&[NAME]).await;
+    assert_eq!(controllers.config_map().unwrap().data.unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_wrong_with_a_source_is_said_and_the_companion_stays() {
+    let controllers = copied().await;
+    let large = "l".repeat(262_145);
+    let long = json!({"url": large});
+    for (change, reason) in [
+        (None, reason::NOT_FOUND),
+        (Some(long), reason::TOO_LARGE),
+        (Some(json!({"other": "o"})), reason::KEY_NOT_FOUND),
+    ] {
+        match change {
+            None => controllers
+                .project()
+                .remove::<ConfigMap>("default", "settings"),
+            Some(data) => controllers.project().put(config_map(&data)),
+        }
+        settle().await;
+        controllers.converge(&[NAME]).await;
+        let condition = controllers.condition();
+        assert_eq!(
+            (condition.is_false(), condition.reason.as_str()),
+            (true, reason)
+        );
+        assert!(
+            condition.message.contains("ConfigMap/settings"),
+            "{}",
+            condition.message
+        );
+        let error = controllers
+            .annotation(annotations::REFERENCED_DATA_ERROR)
+            .unwrap();
+        assert!(error.contains(reason), "{error}");
+        assert!(controllers.config_map().is_some());
+        let listed = controllers.annotation(annotations::EXPECTED_REFERENCED_DATA);
+        assert!(listed.unwrap().contains("ConfigMap/settings"));
+
+        controllers
+            .project()
+            .put(config_map(&json!({"url": "again"})));
+        settle().await;
+        controllers.converge(&[NAME]).await;
+        assert!(controllers.condition().is_true());
+        assert_eq!(
+            controllers.annotation(annotations::REFERENCED_DATA_ERROR),
+            None
+        );
+        assert_eq!(
+            controllers.config_map().unwrap().data.unwrap()["url"],
+            "again"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_may_not_be_read_is_said() {
+    let mut in_project = sources();
+    in_project.push(deployment(NAME, &variables()));
+    let controllers = Controllers::start(in_project, vec![hub_namespace()]).await;
+    let refuse = Fault::refuse(403).of::<Secret>();
+    controllers
+        .project()
+        .fail(refuse.on(&[Verb::Get, Verb::List, Verb::Watch]));
+    controllers.converge(&[NAME]).await;
+    assert_eq!(controllers.condition().reason, reason::UNAUTHORIZED);
+    assert!(controllers.secret().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_companion_ends_with_the_last_deployment_that_lists_it() {
+    let other = "api-us-dfw";
+    let mut in_project = sources();
+    in_project.extend([NAME, other].map(|name| deployment(name, &variables())));
+    let controllers = Controllers::start(in_project, vec![hub_namespace()]).await;
+    controllers.converge(&[NAME, other]).await;
+    let referenced_by =
+        || controllers.secret().unwrap().annotations()[annotations::REFERENCED_BY].clone();
+    assert_eq!(
+        referenced_by(),
+        format!(r#"["default/{other}","default/{NAME}"]"#)
+    );
+
+    let end = async |name: &str| {
+        let ending = terminating_json(json!(controllers.deployment(name)));
+        controllers.project().put(ending);
+        settle().await;
+        controllers.converge(&[NAME, other]).await;
+        // The hub may still have the copy, and its cells need the data.
+        let deployment = controllers.deployment(name);
+        assert!(
+            deployment
+                .finalizers()
+                .contains(&finalizers::REFERENCED_DATA.to_owned())
+        );
+        controllers
+            .project()
+            .modify::<WorkloadDeployment>("default", name, |it| {
+                it["metadata"]["finalizers"] = json!([finalizers::REFERENCED_DATA]);
+            });
+        settle().await;
+        controllers.converge(&[NAME, other]).await;
+        let gone: Option<WorkloadDeployment> = controllers.project().get("default", name);
+        assert!(gone.is_none(), "{gone:?}");
+    };
+    end(other).await;
+    assert_eq!(referenced_by(), format!(r#"["default/{NAME}"]"#));
+    end(NAME).await;
+    assert!(controllers.secret().is_none() && controllers.config_map().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_the_template_no_longer_uses_is_released_after_the_rollout() {
+    let controllers = copied().await;
+    let without = |deployment: &mut Value| {
+        deployment["spec"] = recorded(NAME)["spec"].clone();
+        deployment["metadata"]["generation"] = json!(6);
+    };
+    let project = controllers.project();
+    project.modify::<WorkloadDeployment>("default", NAME, without);
+    settle().await;
+    controllers.converge(&[NAME]).await;
+    assert!(controllers.secret().is_some());
+    let generation = controllers.deployment(NAME).metadata.generation;
+    project.modify::<WorkloadDeployment>("default", NAME, |it| {
+        let status = &mut it["status"];
+        status["observedGeneration"] = json!(generation);
+        status["replicas"] = json!(1);
+        status["updatedReplicas"] = json!(1);
+    });
+    settle().await;
+    controllers.converge(&[NAME]).await;
+    assert!(controllers.secret().is_none() && controllers.config_map().is_none());
+    let deployment = controllers.deployment(NAME);
+    assert!(
+        !deployment
+            .finalizers()
+            .contains(&finalizers::REFERENCED_DATA.to_owned())
+    );
+    assert_eq!(
+        controllers.annotation(annotations::EXPECTED_REFERENCED_DATA),
+        None
+    );
+    let conditions = deployment.status.unwrap().conditions;
+    assert_eq!(condition::find(&conditions, REFERENCED_DATA_READY), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_of_the_hub_that_is_no_companion_is_not_overwritten() {
+    let mut foreign = config_map(&json!({"url": "foreign"}));
+    foreign["metadata"] = json!({"namespace": HUB_NAMESPACE, "name": "settings"});
+    let mut in_project = sources();
+    in_project.push(deployment(NAME, &variables()));
+    let on_hub = vec![hub_namespace(), foreign];
+    let controllers = Controllers::start(in_project, on_hub).await;
+    controllers.converge(&[NAME]).await;
+    assert_eq!(
+        controllers.config_map().unwrap().data.unwrap()["url"],
+        "foreign"
+    );
+    assert_eq!(controllers.condition().reason, reason::NOT_COPIED);
+    assert!(controllers.secret().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_type_of_a_secret_makes_the_companion_anew() {
+    let controllers = copied().await;
+    let mut other = secret("dG9rZW4=");
+    other["type"] = json!("example.com/other");
+    controllers.project().put(other);
+    // A real API server refuses the change of the type.
+    let refuse = Fault::refuse(422).of::<Secret>().on(&[Verb::Apply]);
+    controllers.planes.hub.fail(refuse);
+    settle().await;
+    controllers.converge(&[NAME]).await;
+    let secret = controllers.secret().unwrap();
+    assert_eq!(secret.type_.as_deref(), Some("example.com/other"));
+}
