@@ -164,6 +164,13 @@ async fn what_is_wrong_is_said(space: &Space<'_>) -> anyhow::Result<()> {
     sources.delete("settings", &DeleteParams::default()).await?;
     until_reason(space, "SourceNotFound").await?;
     until_instance(space.in_project(), "SourceNotFound").await?;
+    let says_so = |workload: &Workload| {
+        let conditions = &workload.status.as_ref().map(|it| it.conditions.clone());
+        let available = condition::find(conditions.as_deref().unwrap_or_default(), "Available");
+        available.is_some_and(|it| it.is_true() && it.message.contains("ConfigMap/settings"))
+    };
+    let workloads = space.in_project();
+    wait::until(&workloads, "web", "names the source", WITHIN, says_so).await?;
     runs().await?;
     let data = json!({"url": "c", "large": "l".repeat(262_144)});
     create::<ConfigMap>(&sources, config_map(&data)).await?;

@@ -1,6 +1,8 @@
 //! Tests of the status of a Workload.
 
 use api::condition::{self, Condition, MESSAGE_MAX};
+use api::instance::REFERENCED_DATA_READY;
+use api::reasons::referenced_data::NOT_FOUND;
 use api::reasons::workload_deployment::{CELL_UNREACHABLE, HUB_REFUSED, PENDING_QUOTA};
 use api::workload_deployment::{AVAILABLE, CELLS_REPORTING, REPLICAS_READY};
 
@@ -216,6 +218,29 @@ fn unknown_has_the_first_cause_unless_something_is_available() {
         );
         assert_eq!(of(&status.conditions), expected(all), "{said:?}");
     }
+}
+
+#[test]
+fn a_missing_secret_is_shown_although_instances_run() {
+    let workload = workload(&[("us", &["DFW"])]);
+    let deployment = executed(&workload, &plan_for(&workload, &[])).remove(0);
+    let messages = |is_available, reason: &str| {
+        let mut deployment = ready(&deployment, is_available);
+        let conditions = &mut deployment.status.as_mut().unwrap().conditions;
+        reason.clone_into(&mut conditions[0].reason);
+        let lacking = Condition {
+            reason: NOT_FOUND.to_owned(),
+            message: "Secret/token".to_owned(),
+            ..condition(REFERENCED_DATA_READY, false, None)
+        };
+        conditions.push(lacking);
+        let status = plan_for(&workload, &shared([deployment])).status.unwrap();
+        status.placements[0].conditions[0].message.clone()
+    };
+    let shown = "web-us-dfw is available; web-us-dfw: Secret/token";
+    assert_eq!(messages(true, "R"), shown);
+    // The message of `Available` names it.
+    assert!(!messages(false, NOT_FOUND).contains("Secret/token"));
 }
 
 #[test]
