@@ -31,6 +31,7 @@ fn main() -> ExitCode {
     allocator::shorten_purge_delay();
     let CommandLine { command, manager } = CommandLine::parse_process();
     allow_many_files();
+    write_no_core_dumps();
     // The guard is dropped after the last line was logged.
     let _log: FlushGuard;
     let ended = match command {
@@ -65,4 +66,13 @@ fn allow_many_files() {
         ..limits
     };
     let _ = setrlimit(Resource::Nofile, raised);
+}
+
+/// Has no core dumps written: the memory can contain Secrets of customers. If this fails, the process continues.
+fn write_no_core_dumps() {
+    let none = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
+    let _ = setrlimit(Resource::Core, none);
 }

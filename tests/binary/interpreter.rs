@@ -56,6 +56,11 @@ impl Interpreter {
         }
     }
 
+    /// Returns the ID of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id().unwrap()
+    }
+
     /// Returns the status of a health probe.
     pub(crate) async fn healthz(&self) -> io::Result<u16> {
         Ok(get(self.health, "/healthz").await?.0)

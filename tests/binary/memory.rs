@@ -220,3 +220,17 @@ async fn memory_stays_within_its_bound() {
     };
     timeout(WITHIN, answered).await.expect("calls still fail");
 }
+
+/// The memory of a process can contain Secrets of customers.
+#[tokio::test]
+async fn no_core_dump_is_written() {
+    let directory = TempDir::new().unwrap();
+    issue(directory.path());
+    let server = Interpreter::start(&directory, &[]).await;
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.id())).unwrap();
+    let core = limits
+        .lines()
+        .find(|it| it.starts_with("Max core file size"));
+    let values: Vec<_> = core.unwrap().split_whitespace().skip(4).take(2).collect();
+    assert_eq!(values, ["0", "0"], "{limits}");
+}

@@ -401,3 +401,23 @@ async fn another_type_of_a_secret_makes_the_companion_anew() {
     let secret = controllers.secret().unwrap();
     assert_eq!(secret.type_.as_deref(), Some("example.com/other"));
 }
+
+/// I-33: the cache of the project can be behind.
+#[tokio::test(start_paused = true)]
+async fn a_companion_stays_while_the_project_lists_it_although_the_cache_does_not() {
+    let controllers = copied().await;
+    let listed = controllers.deployment(NAME);
+    // The events of the project are lost.
+    controllers
+        .project()
+        .remove::<WorkloadDeployment>("default", NAME);
+    settle().await;
+    controllers
+        .project()
+        .fail(Fault::hang().of::<WorkloadDeployment>().on(&[Verb::Watch]));
+    controllers.project().end_watches();
+    controllers.project().put(json!(listed));
+    let key = SourceKey::new(&project_key(NAME), &both()[1]);
+    let _ = reconcile(&controllers.companions, key).await;
+    assert!(controllers.secret().is_some());
+}

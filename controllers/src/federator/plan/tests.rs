@@ -322,6 +322,22 @@ fn only_the_annotation_of_referenced_data_is_copied_also_its_absence() {
     }
 }
 
+/// I-33: the cell must not take data that are older than the template.
+#[test]
+fn versions_of_a_former_template_are_not_copied() {
+    let key = annotations::REFERENCED_DATA_VERSIONS;
+    let carries = |hash: &str| {
+        let mut deployment = recorded("DFW");
+        let versions = format!(r#"{{"template":"{hash}","sources":{{}}}}"#);
+        deployment.annotations_mut().insert(key.into(), versions);
+        let hub = complete(&recorded("DFW"));
+        let applied = plan_for(&deployment, &hub).apply_copy;
+        applied.is_some_and(|copy| copy.annotations.contains_key(key))
+    };
+    assert!(carries(&template_hash(&recorded("DFW"))));
+    assert!(!carries("v1-former"));
+}
+
 #[test]
 fn an_edited_copy_is_repaired_and_a_terminating_one_awaited() {
     let deployment = recorded("DFW");
