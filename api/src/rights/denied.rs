@@ -46,6 +46,15 @@ const COMPUTE: &str = crate::GROUP;
 const CORE: &str = "";
 const RBAC: &str = "rbac.authorization.k8s.io";
 const WRITE: &[&str] = &["create", "update", "patch", "delete", "deletecollection"];
+const EXCEPT_GET: &[&str] = &[
+    "list",
+    "watch",
+    "create",
+    "update",
+    "patch",
+    "delete",
+    "deletecollection",
+];
 const ALL: &[&str] = &[
     "get",
     "list",
@@ -91,14 +100,21 @@ pub const DENIED: &[Denied] = &[
         &["create", "update", "delete", "deletecollection"],
         "Create or delete what belongs to a customer.",
     ),
-    denied(Management, "project", CORE, "secrets", ALL, SECRETS),
+    denied(
+        Management,
+        "project",
+        CORE,
+        "secrets",
+        WRITE,
+        "Change the credentials of a customer.",
+    ),
     denied(
         Management,
         "project",
         CORE,
         "configmaps",
-        ALL,
-        "Read or change the data of a customer.",
+        WRITE,
+        "Change the data of a customer.",
     ),
     denied(
         Management,
@@ -155,7 +171,7 @@ pub const DENIED: &[Denied] = &[
         "hub",
         CORE,
         "secrets",
-        &["get", "watch", "create", "update", "patch", "delete"],
+        &["watch", "update", "deletecollection"],
         SECRETS,
     ),
     denied(
@@ -295,14 +311,21 @@ pub const DENIED: &[Denied] = &[
         &["create", "delete", "deletecollection"],
         "Run something that no customer has asked for.",
     ),
-    denied(Cell, "cell", CORE, "secrets", ALL, SECRETS),
+    denied(
+        Cell,
+        "cell",
+        CORE,
+        "secrets",
+        EXCEPT_GET,
+        "Find credentials, or change them.",
+    ),
     denied(
         Cell,
         "cell",
         CORE,
         "configmaps",
-        ALL,
-        "Read or change the data of the cell.",
+        EXCEPT_GET,
+        "Find the data of the cell, or change them.",
     ),
     denied(Cell, "cell", CORE, "pods", ALL, "Run programs in the cell."),
     denied(
