@@ -25,55 +25,67 @@ const FRESH: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct SelfDial {
     address: SocketAddr,
-    /// The last result, and when it was found. The lock lets one check run at a time.
-    last: Mutex<Option<(Instant, Result<(), String>)>>,
+    /// The last result. The lock lets one check run at a time.
+    last: Arc<Mutex<Option<Checked>>>,
 }
+
+/// The result of a check, and when it was found.
+type Checked = (Instant, Result<(), String>);
 
 impl SelfDial {
     /// Returns the check for a listener at this address.
     pub fn new(listener: SocketAddr) -> Self {
         Self {
             address: listener,
-            last: Mutex::default(),
+            last: Arc::default(),
         }
     }
 
     /// Returns the problem, if the last handshake failed.
+    ///
+    /// # Cancel safety
+    ///
+    /// A check that has begun runs to its end. A caller that goes away neither causes another handshake nor changes the
+    /// result for other callers.
     pub async fn problem(&self) -> Option<String> {
-        let mut last = self.last.lock().await;
+        let mut last = Arc::clone(&self.last).lock_owned().await;
         if let Some((found, result)) = &*last
             && found.elapsed() < FRESH
         {
             return result.clone().err();
         }
-        // A caller that goes away cancels this check. The next check must still wait.
-        let canceled = Err("the check of the webhook server was canceled".to_owned());
-        *last = Some((Instant::now(), canceled));
-        let result = self.dial().await;
-        *last = Some((Instant::now(), result.clone()));
-        result.err()
-    }
-
-    async fn dial(&self) -> Result<(), String> {
         let listener = self.address;
-        let failed = |problem: &dyn std::fmt::Display| {
-            format!("the webhook server does not accept TLS connections at {listener}: {problem}")
-        };
-        let handshake = async {
-            let stream = TcpStream::connect(reachable(listener).as_slice()).await?;
-            let connector = TlsConnector::from(Arc::new(client_config()?));
-            let name = ServerName::IpAddress(stream.peer_addr()?.ip().into());
-            let mut stream = connector.connect(name, stream).await?;
-            // A reset instead of a close would count as a failed connection.
-            stream.shutdown().await
-        };
-        match timeout(LIMIT, handshake).await {
-            Ok(handshake) => handshake.map_err(|error| failed(&error)),
-            Err(_) => Err(failed(&format_args!(
-                "no answer within {} ms",
-                LIMIT.as_millis()
-            ))),
+        let check = tokio::spawn(async move {
+            let result = dial(listener).await;
+            *last = Some((Instant::now(), result.clone()));
+            result
+        });
+        match check.await {
+            Ok(result) => result.err(),
+            Err(error) => Some(format!("the check of the webhook server failed: {error}")),
         }
+    }
+}
+
+/// Makes one handshake with a listener.
+async fn dial(listener: SocketAddr) -> Result<(), String> {
+    let failed = |problem: &dyn std::fmt::Display| {
+        format!("the webhook server does not accept TLS connections at {listener}: {problem}")
+    };
+    let handshake = async {
+        let stream = TcpStream::connect(reachable(listener).as_slice()).await?;
+        let connector = TlsConnector::from(Arc::new(client_config()?));
+        let name = ServerName::IpAddress(stream.peer_addr()?.ip().into());
+        let mut stream = connector.connect(name, stream).await?;
+        // A reset instead of a close would count as a failed connection.
+        stream.shutdown().await
+    };
+    match timeout(LIMIT, handshake).await {
+        Ok(handshake) => handshake.map_err(|error| failed(&error)),
+        Err(_) => Err(failed(&format_args!(
+            "no answer within {} ms",
+            LIMIT.as_millis()
+        ))),
     }
 }
 
@@ -160,8 +172,8 @@ mod tests {
     use super::*;
     use crate::{Certificates, Limits, Metrics, Shutdown, serve};
 
-    #[tokio::test]
-    async fn a_port_that_ends_its_handshake_is_no_problem() {
+    /// Starts a server, and returns the check of its port.
+    async fn dial_of_a_server() -> SelfDial {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let dial = SelfDial::new(listener.local_addr().unwrap());
         let now = "2026-11-21T10:00:00Z".parse().unwrap();
@@ -179,6 +191,22 @@ mod tests {
             metrics,
             shutdown,
         ));
+        dial
+    }
+
+    #[tokio::test]
+    async fn a_port_that_ends_its_handshake_is_no_problem() {
+        assert_eq!(dial_of_a_server().await.problem().await, None);
+    }
+
+    #[tokio::test]
+    async fn a_caller_that_goes_away_changes_no_answer_to_others() {
+        let dial = dial_of_a_server().await;
+        tokio::select! {
+            biased;
+            _ = dial.problem() => panic!("no test"),
+            () = std::future::ready(()) => {}
+        }
         assert_eq!(dial.problem().await, None);
     }
 
