@@ -72,10 +72,14 @@ pub(crate) fn serve(
     let metrics = Arc::new(webhooks::Metrics::register(registry));
     let refused = RefusedClients::register(registry);
     let protocols = 1 + usize::from(projects.is_some());
+    let ports = match &listeners {
+        Listeners::Together(_) => 1,
+        Listeners::Apart { .. } => 2,
+    };
     let long_work = servers.long_work_runtime()?;
     let routes = webhooks::Routes::new(
         metrics,
-        args.requests(),
+        args.requests(ports),
         clock::now,
         projects,
         Some(long_work),
@@ -88,7 +92,7 @@ pub(crate) fn serve(
         count: 1,
         of: |_| 0,
     };
-    let port = |what, listener, router, shares, ports| WebhookPort {
+    let port = |what, listener, router, shares| WebhookPort {
         what,
         listener,
         router,
@@ -107,7 +111,7 @@ pub(crate) fn serve(
                 },
             };
             let both = verified(routes.together());
-            vec![port("webhooks", listener, both, shares, 1)]
+            vec![port("webhooks", listener, both, shares)]
         }
         Listeners::Apart {
             interpreter: at,
@@ -116,8 +120,8 @@ pub(crate) fn serve(
             let (interpreter, admission) = routes.apart();
             let admission = verified(admission);
             vec![
-                port("interpreter", at, interpreter, one_share, 2),
-                port("admission", admission_at, admission, one_share, 2),
+                port("interpreter", at, interpreter, one_share),
+                port("admission", admission_at, admission, one_share),
             ]
         }
     };

@@ -93,12 +93,13 @@ fn positive() -> RangedU64ValueParser<usize> {
 }
 
 impl ServerArgs {
-    /// Returns the limits on requests.
-    pub(crate) fn requests(&self) -> webhooks::Limits {
+    /// Returns the limits on the requests of all of `ports` ports.
+    pub(crate) fn requests(&self, ports: usize) -> webhooks::Limits {
         webhooks::Limits {
             body: self.max_body,
             bytes_in_flight: self.max_bytes_in_flight,
             requests: self.max_requests,
+            connections_per_address: self.connections(ports).connections_per_address,
             time: self.request_timeout,
             ..webhooks::Limits::default()
         }
@@ -156,7 +157,7 @@ mod tests {
         let ServerFlags { server } = ServerFlags::parse_from(["x"]);
         let debug = |limits: &dyn std::fmt::Debug| format!("{limits:?}");
         assert_eq!(
-            debug(&server.requests()),
+            debug(&server.requests(1)),
             debug(&webhooks::Limits::default())
         );
         assert_eq!(

@@ -241,7 +241,7 @@ fn the_last_of_a_repeated_flag_wins() {
     assert_eq!(args.server_config, OptionalFlag(Some("/b".into())));
     assert_eq!(args.federation_kubeconfig, OptionalFlag(Some("/d".into())));
     assert!(matches!(args.log.log_format, LogFormat::Text));
-    assert_eq!(args.server.requests().requests, 2);
+    assert_eq!(args.server.requests(1).requests, 2);
     let line = [
         "compute-federation",
         "interpreter",

@@ -31,7 +31,7 @@ const BOUNDS: [(&str, &str); 15] = [
     ),
     (
         "max-connections-per-address",
-        "Connections of one source address at one port. All IPv6 addresses of a /64 network count as one. If unset, a quarter of the connections of the port.",
+        "Connections of one source address at one port. All IPv6 addresses of a /64 network count as one. If unset, a quarter of the connections of the port. Requests of admission that wait for access reviews use at most a quarter of this number for each requester, and at most half for each project. Further requests are answered with 429.",
     ),
     (
         "max-requests-per-connection",

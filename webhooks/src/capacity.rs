@@ -37,7 +37,7 @@ use crate::limits::Limits;
 use crate::metrics::InFlightGuard;
 use crate::overload::Overloaded;
 use pool::Pool;
-use requesters::{RequesterShare, Requesters};
+use requesters::{Held, RequesterShare, Requesters};
 use sources::{Source, Sources};
 
 /// Largest body that counts as small, in bytes. The work on a larger body is long (see [`is_long_work`]).
@@ -112,13 +112,17 @@ impl Capacity {
         let largest = body_max.saturating_add(REQUEST_OVERHEAD).min(part);
         // One source address may send the largest body, and leaves room for the largest body of another one.
         let large_max = (part - part / 4).min(part - largest).max(largest);
+        let of_requester = Held {
+            requests: limits.connections_per_address / 4,
+            bytes: decoding_max / 4,
+        };
         Self {
             slots: Pool::new(limits.requests),
             small: Pool::new(part),
             large: Pool::new(part),
             large_max,
             sources: Sources::new(part),
-            requesters: Arc::new(Requesters::new(decoding_max / 4)),
+            requesters: Arc::new(Requesters::new(of_requester)),
             decoding: Arc::new(Semaphore::new(decoding_max)),
             decoding_max,
             workers,
@@ -203,11 +207,12 @@ impl Work<'_> {
 }
 
 impl RequestPermit {
-    /// Counts the bytes of this request for its requester, while its access reviews are in flight.
+    /// Counts this request and its bytes for its requester, while its access reviews are in flight.
     ///
     /// # Errors
     ///
-    /// [`Overloaded`] if other requests of this requester hold a quarter of the part `decoding`.
+    /// [`Overloaded`] if other requests of this requester are a quarter of [`Limits::connections_per_address`] or hold
+    /// a quarter of the part `decoding`, or if those of its project are or hold half.
     pub(crate) fn hold_for(&self, project: &str, user: &str) -> Result<RequesterShare, Overloaded> {
         let decoding = self
             .decoding

@@ -148,16 +148,15 @@ struct TestServer {
 }
 
 fn server(projects: FakeProjects) -> TestServer {
+    server_with(projects, Limits::default())
+}
+
+fn server_with(projects: FakeProjects, limits: Limits) -> TestServer {
     let mut registry = Registry::default();
     let metrics = Arc::new(Metrics::register(&mut registry));
     let projects = Arc::new(projects);
     let shared: Arc<dyn ProjectLookup> = projects.clone();
-    let router = router(
-        metrics,
-        Limits::default(),
-        || Timestamp::UNIX_EPOCH,
-        Some(shared),
-    );
+    let router = router(metrics, limits, || Timestamp::UNIX_EPOCH, Some(shared));
     TestServer {
         router,
         registry,

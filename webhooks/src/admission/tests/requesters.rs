@@ -9,7 +9,8 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{FakeProjects, allowed, create, server};
+use super::{FakeProjects, allowed, create, server, server_with};
+use crate::Limits;
 use crate::admission::{AccessDecision, ProjectLookupError, VALIDATE_WORKLOAD};
 
 #[tokio::test]
@@ -129,6 +130,26 @@ async fn requests_of_one_user_that_wait_for_reviews_leave_room_for_those_of_anot
     }
     // They use a quarter of the bytes for decoding, which are 96 MiB.
     assert!((5..15).contains(&requests.len()), "{}", requests.len());
+    let mut other = create("default");
+    other["request"]["userInfo"]["username"] = json!("bob");
+    server.assert_allowed(&other).await;
+}
+
+/// An API server needs a connection for each call, because it uses HTTP/1.1.
+#[tokio::test(start_paused = true)]
+async fn requests_of_one_user_that_wait_for_reviews_leave_connections_for_those_of_another() {
+    let limits = Limits {
+        connections_per_address: 40,
+        ..Limits::default()
+    };
+    let server = server_with(FakeProjects::new().answering("default", allowed()), limits);
+    let hangs = create("hangs");
+    let requests = (0..60).map(|_| server.post(VALIDATE_WORKLOAD, &hangs));
+    let mut requests: FuturesUnordered<_> = requests.collect();
+    while let Ok(Some((code, answer))) = timeout(Duration::from_millis(1), requests.next()).await {
+        assert_eq!(code, StatusCode::TOO_MANY_REQUESTS, "{answer}");
+    }
+    assert_eq!(requests.len(), 10);
     let mut other = create("default");
     other["request"]["userInfo"]["username"] = json!("bob");
     server.assert_allowed(&other).await;
