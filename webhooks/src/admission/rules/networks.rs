@@ -20,20 +20,13 @@ pub(super) fn check<'a>(
     if interfaces.is_empty() {
         return report(&path, FieldError::required("at least one"));
     }
-    let mut names = DefaultedNames::new(
-        INTERFACE,
-        interfaces,
-        |interface| Some(&*interface.name).filter(|name| !name.is_empty()),
-        |interface| &interface.network.name,
-    );
+    let own_name = |of: &'a NetworkInterfaceView<'a>| Some(&*of.name).filter(|it| !it.is_empty());
+    let mut names = DefaultedNames::new(INTERFACE, interfaces, own_name, identity);
     for (index, value) in interfaces.iter().enumerate() {
         let name = value.network.name.as_ref();
         let interface = path.element(index, name);
         // A name that was wrong before is no new error if the interface gets another network.
-        let by_name = match value.name.as_ref() {
-            "" => path.element(index, name),
-            own => path.element(index, own),
-        };
+        let by_name = path.element(index, identity(value));
         let own = by_name.field("name");
         if !value.name.is_empty() {
             check_label(&own, &value.name, report);
@@ -54,6 +47,14 @@ pub(super) fn check<'a>(
             }
             None => {}
         }
+    }
+}
+
+/// Returns what identifies an interface in the errors of its name: the name, or the name of the network if it has none.
+fn identity<'a>(interface: &'a NetworkInterfaceView<'_>) -> &'a str {
+    match interface.name.as_ref() {
+        "" => &interface.network.name,
+        own => own,
     }
 }
 

@@ -107,6 +107,10 @@ fn earlier_mistakes_in_names_of_interfaces_do_not_block_updates() {
     changed["template"]["spec"]["networkInterfaces"][0]["network"]["name"] = json!("n4");
     let lines = lines_since(Some(&interfaces("n2")), &changed, Refusals::new());
     assert_eq!(lines, [""; 0]);
+    let mut changed = interfaces("n2");
+    changed["template"]["spec"]["networkInterfaces"][1]["network"]["name"] = json!("n5");
+    let lines = lines_since(Some(&interfaces("n2")), &changed, Refusals::new());
+    assert_eq!(lines, [""; 0]);
     let (former, changed) = (with_interfaces(&["a", "a"]), with_interfaces(&["b", "b"]));
     assert_eq!(
         lines_since(Some(&former), &changed, Refusals::new()).len(),
