@@ -44,6 +44,10 @@ impl ProjectLookup for RegistryLookup {
         self.only.as_ref()
     }
 
+    fn check_served(&self, project: &ProjectName) -> Result<(), ProjectLookupError> {
+        self.project(project).map(drop)
+    }
+
     fn cities(&self, project: &ProjectName) -> Result<KnownCities, ProjectLookupError> {
         let cities = self.project(project)?.cities_now();
         let (codes, outdated) = cities.map_err(|error| ProjectLookupError(error.to_string()))?;

@@ -125,6 +125,10 @@ impl ProjectLookup for SilentProject {
         Some(&self.name)
     }
 
+    fn check_served(&self, _: &ProjectName) -> Result<(), ProjectLookupError> {
+        Ok(())
+    }
+
     fn cities(&self, _: &ProjectName) -> Result<KnownCities, ProjectLookupError> {
         Ok(KnownCities {
             codes: Arc::default(),

@@ -14,6 +14,13 @@ pub trait ProjectLookup: Send + Sync + 'static {
     /// Returns the project of all requests if this process serves only one project (`discovery.mode: single`).
     fn only(&self) -> Option<&ProjectName>;
 
+    /// Checks that this process serves the project. Does not wait.
+    ///
+    /// # Errors
+    ///
+    /// [`ProjectLookupError`] if the project is unknown or not ready.
+    fn check_served(&self, project: &ProjectName) -> Result<(), ProjectLookupError>;
+
     /// Returns the cities that the project may use. The source is the LocationBindings of the project. Does not wait.
     ///
     /// # Errors

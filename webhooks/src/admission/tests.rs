@@ -57,10 +57,15 @@ impl ProjectLookup for FakeProjects {
         self.only.as_ref()
     }
 
-    fn cities(&self, project: &ProjectName) -> Result<KnownCities, ProjectLookupError> {
-        if project.as_str() != "p1" && self.only.is_none() {
-            return Err(ProjectLookupError(format!("no project {project}")));
+    fn check_served(&self, project: &ProjectName) -> Result<(), ProjectLookupError> {
+        match project.as_str() == "p1" || self.only.is_some() {
+            true => Ok(()),
+            false => Err(ProjectLookupError(format!("no project {project}"))),
         }
+    }
+
+    fn cities(&self, project: &ProjectName) -> Result<KnownCities, ProjectLookupError> {
+        self.check_served(project)?;
         let unavailable = || ProjectLookupError("not listed yet".to_owned());
         let codes = self.cities.clone().ok_or_else(unavailable)?;
         Ok(KnownCities {

@@ -122,28 +122,37 @@ fn known_cities(
     request: &AdmissionRequest<'_>,
     change: &WorkloadChange<'_>,
 ) -> Result<Arc<BTreeSet<String>>, Denial> {
-    let unavailable = |problem: &str| Denial::unavailable(&request.name, &bounded_message(problem));
     let known = projects
         .cities(project)
-        .map_err(|ProjectLookupError(problem)| unavailable(&problem))?;
+        .map_err(|ProjectLookupError(problem)| unavailable(request, &problem))?;
     // A city that is missing in codes that may be out of date may be offered meanwhile.
     if let Some(problem) = &known.outdated
         && change.is_any_new_city(|city| !known.codes.contains(city))
     {
-        return Err(unavailable(problem));
+        return Err(unavailable(request, problem));
     }
     Ok(known.codes)
 }
 
+/// Returns the project of a request, if this process serves the project.
 fn project_of(
     projects: &dyn ProjectLookup,
     request: &AdmissionRequest<'_>,
 ) -> Result<ProjectName, Denial> {
-    match projects.only() {
-        Some(project) => Ok(project.clone()),
+    let project = match projects.only() {
+        Some(project) => project.clone(),
         None => project_claims::project(&request.user_info)
-            .map_err(|error| Denial::forbidden(&request.name, &error.to_string())),
-    }
+            .map_err(|error| Denial::forbidden(&request.name, &error.to_string()))?,
+    };
+    projects
+        .check_served(&project)
+        .map_err(|ProjectLookupError(problem)| unavailable(request, &problem))?;
+    Ok(project)
+}
+
+/// Returns a denial: a fact about the project is currently unknown.
+fn unavailable(request: &AdmissionRequest<'_>, problem: &str) -> Denial {
+    Denial::unavailable(&request.name, &bounded_message(problem))
 }
 
 /// The access reviews of one request.

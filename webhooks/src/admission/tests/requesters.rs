@@ -9,7 +9,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{FakeProjects, allowed, create, server, server_with};
+use super::{FakeProjects, allowed, create, review, server, server_with, workload};
 use crate::Limits;
 use crate::admission::{AccessDecision, ProjectLookupError, VALIDATE_WORKLOAD};
 
@@ -260,6 +260,18 @@ async fn a_request_without_a_project_is_forbidden() {
     review = create("default");
     review["request"]["userInfo"]["extra"]["iam.miloapis.com/parent-name"] = json!(["p2"]);
     server.assert_denied(&review, 503, "no project p2").await;
+}
+
+/// A new network needs the project too.
+#[tokio::test]
+async fn an_update_in_an_unknown_project_is_an_error_that_clients_retry() {
+    let server = server(FakeProjects::new().answering("other", allowed()));
+    let (former, changed) = (workload("default", "nginx"), workload("other", "nginx"));
+    let mut review = review("UPDATE", &changed, &former);
+    server.assert_allowed(&review).await;
+    review["request"]["userInfo"]["extra"]["iam.miloapis.com/parent-name"] = json!(["p2"]);
+    let status = server.assert_denied(&review, 503, "no project p2").await;
+    assert_eq!(status["details"]["retryAfterSeconds"], 1);
 }
 
 #[tokio::test]
