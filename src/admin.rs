@@ -61,7 +61,6 @@ impl ServedCertificate {
         let state = self.state.borrow();
         if state.not_after.is_none() {
             let problem = state.problem.as_ref();
-            let problem = problem.filter(|problem| problem.reason != "missing");
             let problem = problem.map_or_else(String::new, |it| format!(": {}", it.message));
             return Some(format!(
                 "no certificate to serve webhooks with in {directory}{problem}"

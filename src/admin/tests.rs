@@ -36,13 +36,18 @@ struct Replica {
 
 impl Replica {
     fn start(directory: &Path, clock: fn() -> Timestamp) -> Self {
-        let mut reloader = Reloader::new(Files::from(directory), clock);
+        Self::with_files(Files::from(directory), clock)
+    }
+
+    fn with_files(files: Files, clock: fn() -> Timestamp) -> Self {
+        let directory = files.directory.clone();
+        let mut reloader = Reloader::new(files, clock);
         let (names, expected) = watch::channel(BTreeSet::new());
         reloader.expect_names(expected);
         let state = reloader.state();
         tokio::spawn(reloader.run(Duration::from_millis(5), CancellationToken::new()));
         let certificate = ServedCertificate {
-            directory: directory.to_owned(),
+            directory,
             state: state.clone(),
             trusted: None,
             was_trusted: OnceLock::new(),
@@ -105,6 +110,30 @@ async fn a_replica_whose_certificate_never_had_a_name_of_the_registrations_is_no
     let expected = "callers refuse the served certificate: has none of the names at which callers reach the server \
                     (b.svc); its names are: localhost\n";
     assert_eq!(replica.readiness.warnings(), [expected]);
+}
+
+#[tokio::test]
+async fn a_missing_file_is_named() {
+    let (directory, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let path = directory.path();
+    let start = format!(
+        "no certificate to serve webhooks with in {}",
+        path.display()
+    );
+    let files = |client_authorities: &Path| Files {
+        client_authorities: Some(client_authorities.display().to_string()),
+        ..Files::from(path)
+    };
+    let replica = Replica::start(path, now);
+    let certificate = path.join("tls.crt");
+    let expected = format!("{start}: {}: no such file", certificate.display());
+    assert_eq!(replica.missing().await, expected);
+    issue(path);
+    for authority in [path.join("client-ca.crt"), elsewhere.path().join("ca.crt")] {
+        let replica = Replica::with_files(files(&authority), now);
+        let expected = format!("{start}: {}: no such file", authority.display());
+        assert_eq!(replica.missing().await, expected);
+    }
 }
 
 #[tokio::test]

@@ -102,8 +102,8 @@ async fn the_interpreter_runs_without_a_kubeconfig_and_answers_bad_requests_clea
     let server = ManagerProcess::start(&[]);
     let missing = server.until("/readyz", 503).await;
     let expected = format!(
-        "no certificate to serve webhooks with in {}\n",
-        server.directory.path().display()
+        "no certificate to serve webhooks with in {directory}: {directory}/tls.crt: no such file\n",
+        directory = server.directory.path().display()
     );
     assert_eq!(missing, expected);
     server.until("/healthz", 200).await;
