@@ -18,7 +18,7 @@ use clap::{ArgAction, Parser, Subcommand};
 
 pub(crate) use features::{FeatureGates, NETWORKING_INTEGRATION};
 pub(crate) use ignored::IgnoredArgs;
-pub(crate) use interpreter::InterpreterArgs;
+pub(crate) use interpreter::{CertificateSource, InterpreterArgs};
 pub(crate) use log::{LogArgs, LogFormat};
 pub(crate) use server::ServerArgs;
 pub(crate) use values::OptionalFlag;

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::admin::{self, Readiness};
-use crate::args::InterpreterArgs;
+use crate::args::{CertificateSource, InterpreterArgs};
 use crate::bind_address::BindAddress;
 use crate::certificate_metrics::{ProblemCollector, Server};
 use crate::logging;
@@ -43,6 +43,7 @@ pub(crate) fn run(args: &InterpreterArgs) -> anyhow::Result<()> {
 }
 
 async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
+    let source = args.certificate_source()?;
     let mut signals = Signals::new()?;
     let mut registry = Registry::with_prefix("compute_federation");
     logging::register(&mut registry);
@@ -60,9 +61,9 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
     let health_probes = listen(&args.health_probe_bind_address).await?;
     let metrics = listen(&args.metrics_bind_address).await?;
     let mut certificate = None;
-    let acceptor = match &args.cert_dir {
-        Some(directory) => {
-            let files = Files::from(directory.as_path());
+    let acceptor = match source {
+        CertificateSource::Directory(directory) => {
+            let files = Files::from(directory);
             let (acceptor, followed) = webhook_server::follow_certificate(
                 &servers,
                 &mut registry,
@@ -75,7 +76,7 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
             certificate = Some(followed);
             acceptor
         }
-        None => self_signed(args, port)?,
+        CertificateSource::SelfSigned { url } => self_signed(url, &args.bind_address, port)?,
     };
     let listeners = Listeners::Together(listener);
     let webhook_ports = listeners.self_dials()?;
@@ -123,10 +124,10 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
 
 /// Makes a certificate for the address at which Karmada reaches this server. Prints the registration that trusts this
 /// certificate.
-fn self_signed(args: &InterpreterArgs, port: u16) -> anyhow::Result<Acceptor> {
-    let url = match &args.url {
-        Some(url) => url.clone(),
-        None => match args.bind_address.as_str() {
+fn self_signed(url: Option<&str>, bind_address: &str, port: u16) -> anyhow::Result<Acceptor> {
+    let url = match url {
+        Some(url) => url.to_owned(),
+        None => match bind_address {
             "" | "0.0.0.0" | "::" => {
                 bail!(
                     "--self-signed at all addresses needs --url, the URL at which Karmada reaches this server"

@@ -154,28 +154,27 @@ fn durations_accept_the_forms_of_go() {
     }
 }
 
+fn parse_interpreter(args: &[&str]) -> Result<Box<InterpreterArgs>, String> {
+    let args = ["compute-federation", "interpreter"]
+        .iter()
+        .chain(args)
+        .map(OsString::from);
+    match CommandLine::try_parse_from(go_forms(args)) {
+        Ok(CommandLine {
+            command: Some(Command::Interpreter(args)),
+            ..
+        }) => Ok(args),
+        Ok(_) => panic!("no interpreter"),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 #[test]
 fn the_interpreter_has_its_own_flags() {
-    let parse = |args: &[&str]| {
-        let args = ["compute-federation", "interpreter"]
-            .iter()
-            .chain(args)
-            .map(OsString::from);
-        match CommandLine::try_parse_from(go_forms(args)) {
-            Ok(CommandLine {
-                command: Some(Command::Interpreter(args)),
-                ..
-            }) => Ok(args),
-            Ok(_) => panic!("no interpreter"),
-            Err(error) => Err(error.to_string()),
-        }
-    };
-    let args = parse(&["--cert-dir", "/c"]).unwrap();
+    let args = parse_interpreter(&["--cert-dir", "/c"]).unwrap();
     assert_eq!((args.bind_address.as_str(), args.port), ("127.0.0.1", 9443));
-    assert!(parse(&[]).is_err(), "either a directory or self-signed");
-    assert!(parse(&["--cert-dir=/c", "--self-signed"]).is_err());
-    assert!(parse(&["--cert-dir=/c", "--url=https://x/interpret"]).is_err());
-    assert!(parse(&["--self-signed", "--url=https://x/interpret"]).is_ok());
+    let error = parse_interpreter(&["--self-signed=yes"]).unwrap_err();
+    assert!(error.contains("\"yes\" is not true or false"), "{error}");
 }
 
 #[test]
@@ -205,20 +204,49 @@ fn a_limit_of_zero_is_refused_with_its_flag() {
 
 #[test]
 fn the_interpreter_needs_exactly_one_certificate_source() {
-    let parse =
-        |args: &[&str]| CommandLine::try_parse_from(args).map_err(|error| error.to_string());
-    let error = parse(&["compute-federation", "interpreter"]).unwrap_err();
-    assert!(
-        error.contains("--cert-dir") && error.contains("--self-signed"),
-        "{error}"
-    );
-    let both = [
-        "compute-federation",
-        "interpreter",
-        "--self-signed",
-        "--cert-dir=d",
-    ];
-    assert!(parse(&both).is_err());
+    let directory = CertificateSource::Directory("/c".as_ref());
+    let url = Some("https://x/interpret");
+    for (flags, expected) in [
+        (&["--cert-dir=/c"][..], directory),
+        (
+            &["--cert-dir=/c", "--self-signed=false", "--url="],
+            directory,
+        ),
+        (
+            &["--self-signed"],
+            CertificateSource::SelfSigned { url: None },
+        ),
+        (
+            &["-self-signed=true", "--cert-dir="],
+            CertificateSource::SelfSigned { url: None },
+        ),
+        (
+            &["--self-signed", "--url=https://x/interpret"],
+            CertificateSource::SelfSigned { url },
+        ),
+    ] {
+        let args = parse_interpreter(flags).unwrap();
+        assert_eq!(args.certificate_source().unwrap(), expected, "{flags:?}");
+    }
+    for (flags, expected) in [
+        (&[][..], "one of --cert-dir and --self-signed is required"),
+        (
+            &["--cert-dir=", "--self-signed=false"],
+            "one of --cert-dir and --self-signed is required",
+        ),
+        (
+            &["--cert-dir=/c", "--self-signed"],
+            "--cert-dir and --self-signed exclude each other",
+        ),
+        (
+            &["--cert-dir=/c", "--url=https://x/interpret"],
+            "--url has no effect without --self-signed",
+        ),
+    ] {
+        let args = parse_interpreter(flags).unwrap();
+        let error = args.certificate_source().unwrap_err();
+        assert_eq!(error.to_string(), expected, "{flags:?}");
+    }
 }
 
 #[test]
@@ -242,17 +270,9 @@ fn the_last_of_a_repeated_flag_wins() {
     assert_eq!(args.federation_kubeconfig, OptionalFlag(Some("/d".into())));
     assert!(matches!(args.log.log_format, LogFormat::Text));
     assert_eq!(args.server.requests(1).requests, 2);
-    let line = [
-        "compute-federation",
-        "interpreter",
-        "--cert-dir=/a",
-        "--cert-dir=/b",
-    ];
-    let line = CommandLine::try_parse_from(line).unwrap();
-    let Some(Command::Interpreter(args)) = line.command else {
-        panic!("no interpreter");
-    };
-    assert_eq!(args.cert_dir, Some("/b".into()));
+    let args = parse_interpreter(&["--cert-dir=/a", "--cert-dir=/b"]).unwrap();
+    let last = CertificateSource::Directory("/b".as_ref());
+    assert_eq!(args.certificate_source().unwrap(), last);
 }
 
 #[test]
