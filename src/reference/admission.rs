@@ -42,7 +42,8 @@ pub(super) fn page() -> Page {
                 "An update is refused only for errors that it adds.",
                 "- An error that the object had before, with the same value at the same place, does not count. List elements are matched \
                  by their names. If the update is accepted, `warnings` of the answer name the first eight such errors.\n\
-                 - Networks and cities that the object has already are not checked again.\n\
+                 - Networks that the object has already are not checked again. A city is not checked again in a placement that had the \
+                 city already. Placements are matched by their names, so all cities of a renamed placement are checked.\n\
                  - A change that does not touch the `spec` is always accepted. A change of a terminating object is accepted too.\n\
                  - Elements that share a `deviceName` or a `mountPath` may change their order, but no further element may use the same \
                  value.\n\

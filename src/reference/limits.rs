@@ -113,7 +113,7 @@ fn memory() -> Section {
         ),
         (
             "decoding: 3/4",
-            "For the decoded form of a body: 12 times the size of the body. A large body waits for this memory for up to 1 s. A body of the interpreter of up to 8 KiB, or of up to 32 KiB with at most 2,048 values, does not count, because a thread decodes and answers it at once.",
+            "For the decoded form of a body: 12 times the size of the body. For admission also 200 bytes for each list element, at most 12 MiB; each character `,` or `[` of the body counts as a list element. A large body waits for this memory for up to 1 s. A body of the interpreter of up to 8 KiB, or of up to 32 KiB with at most 2,048 values, does not count, because a thread decodes and answers it at once.",
         ),
     ];
     let rows = counted.map(|(part, counts)| vec![part.to_owned(), counts.to_owned()]);
