@@ -49,7 +49,7 @@ async fn run(federation: &Federation) -> anyhow::Result<()> {
     let all = space.in_project::<Instance>();
     let ready = all.list(&ListParams::default()).await?;
     assert_eq!(ready.iter().filter(|it| is_ready(it)).count(), 3);
-    let (cell, deployment, name) = &denied;
+    let (cell, _, name) = &denied;
     wait::until(
         &space.in_cell(cell),
         name,
@@ -66,6 +66,52 @@ async fn run(federation: &Federation) -> anyhow::Result<()> {
         is_denied,
     )
     .await?;
+    until_the_project_says_so(&space, &denied).await?;
+    // The denied claim holds no part of what it asked for.
+    wait::eventually("only the granted claims hold quota", WITHIN, || async {
+        let vcpus = quota.allocated(PROJECT, VCPUS).await?;
+        ensure!(vcpus == 3000, "{vcpus}");
+        Ok(())
+    })
+    .await?;
+
+    let raised = Instant::now();
+    quota.set_limit(PROJECT, INSTANCES, 4).await?;
+    // The claim is made anew because the quota is seen. The interval would be 15 s.
+    wait::until(&space.in_cell(cell), name, "granted", NEXT_TRY, is_granted).await?;
+    let granted = raised.elapsed().as_secs_f64();
+    space.until_settled("web", 4).await?;
+    eprintln!(
+        "granted {granted:.1} s, and all run {:.1} s after the quota was raised",
+        raised.elapsed().as_secs_f64()
+    );
+    let claims = quota.claims(PROJECT).await?;
+    let names: BTreeSet<_> = claims
+        .iter()
+        .filter_map(|it| it.metadata.name.clone())
+        .collect();
+    assert_eq!(names.len(), 4, "{names:?}");
+    for cell in [DFW, ORD] {
+        assert_eq!(names.iter().filter(|name| name.contains(cell)).count(), 2);
+    }
+
+    space
+        .in_project::<Workload>()
+        .delete("web", &DeleteParams::default())
+        .await?;
+    until_returned(&quota).await?;
+    a_larger_template_waits(&space, &quota).await?;
+    until_returned(&quota).await
+}
+
+/// The cell, the WorkloadDeployment and the name of an Instance without quota.
+type Denied = (&'static str, &'static str, String);
+
+/// Waits until the WorkloadDeployment and the Workload name the Instance without quota.
+async fn until_the_project_says_so(
+    space: &Space<'_>,
+    (cell, deployment, name): &Denied,
+) -> anyhow::Result<()> {
     let says_so = |deployment: &WorkloadDeployment| {
         let status = deployment.status.as_ref();
         let conditions = status.map_or(&[][..], |status| &status.conditions);
@@ -104,42 +150,8 @@ async fn run(federation: &Federation) -> anyhow::Result<()> {
         WITHIN,
         says_so,
     )
-    .await?;
-    // The denied claim holds no part of what it asked for.
-    wait::eventually("only the granted claims hold quota", WITHIN, || async {
-        let vcpus = quota.allocated(PROJECT, VCPUS).await?;
-        ensure!(vcpus == 3000, "{vcpus}");
-        Ok(())
-    })
-    .await?;
-
-    let raised = Instant::now();
-    quota.set_limit(PROJECT, INSTANCES, 4).await?;
-    // The claim is made anew because the quota is seen. The interval would be 15 s.
-    wait::until(&space.in_cell(cell), name, "granted", NEXT_TRY, is_granted).await?;
-    let granted = raised.elapsed().as_secs_f64();
-    space.until_settled("web", 4).await?;
-    eprintln!(
-        "granted {granted:.1} s, and all run {:.1} s after the quota was raised",
-        raised.elapsed().as_secs_f64()
-    );
-    let claims = quota.claims(PROJECT).await?;
-    let names: BTreeSet<_> = claims
-        .iter()
-        .filter_map(|it| it.metadata.name.clone())
-        .collect();
-    assert_eq!(names.len(), 4, "{names:?}");
-    for cell in [DFW, ORD] {
-        assert_eq!(names.iter().filter(|name| name.contains(cell)).count(), 2);
-    }
-
-    space
-        .in_project::<Workload>()
-        .delete("web", &DeleteParams::default())
-        .await?;
-    until_returned(&quota).await?;
-    a_larger_template_waits(&space, &quota).await?;
-    until_returned(&quota).await
+    .await
+    .map(drop)
 }
 
 async fn until_returned(quota: &QuotaSystem) -> anyhow::Result<()> {
@@ -221,9 +233,7 @@ fn uids(instances: &[Instance]) -> BTreeSet<String> {
 
 /// Waits until three Instances of the project are ready and one is denied. Returns the cell, the WorkloadDeployment and
 /// the name of the denied one.
-async fn until_one_is_denied(
-    space: &Space<'_>,
-) -> anyhow::Result<(&'static str, &'static str, String)> {
+async fn until_one_is_denied(space: &Space<'_>) -> anyhow::Result<Denied> {
     let projections = space.in_project::<Instance>();
     let what = "three Instances run and one is denied";
     wait::eventually(what, WITHIN, || async {

@@ -86,6 +86,7 @@ fn shown(
     (step, plan.look_again.is_some())
 }
 
+/// I-33: an older companion does not open the gate.
 #[test]
 fn the_gate_waits_for_the_version_that_the_template_needs() {
     let awaiting = (Some("False/AwaitingPropagation".to_owned()), true);
