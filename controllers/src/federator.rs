@@ -91,8 +91,8 @@ impl Controller for Federator {
         if !is_terminating(deployment.as_ref()) {
             project.require(&project.namespaces)?;
         }
-        let namespace = project.namespaces.get("", &key.namespace)?;
-        let derived = plan::derived(&deployment, namespace.as_deref())?;
+        let namespace = project.namespaces.metadata_of("", &key.namespace);
+        let derived = plan::derived(&deployment, namespace.as_ref())?;
         let own = match hub_namespace(&deployment, derived.as_ref()) {
             Err(invalid @ ReconcileError::Identity { .. }) => {
                 let reported =
@@ -166,8 +166,8 @@ impl Federator {
         let binding = copy
             .as_deref()
             .and_then(|copy| self.hub.cells.binding_of(copy));
-        let cluster = project.namespaces.get("", DEFAULT_NAMESPACE)?;
-        let cluster_uid = cluster.and_then(|cluster| cluster.uid());
+        let cluster = project.namespaces.metadata_of("", DEFAULT_NAMESPACE);
+        let cluster_uid = cluster.and_then(|cluster| cluster.uid);
         let root_uid = self.projects.root_uid();
         let hub = self.hub.identity()?;
         let namespace = self.hub.namespaces.get("", hub_namespace.as_str())?;

@@ -70,9 +70,9 @@ impl Controller for NamespaceController {
             Some(project) => {
                 project.require(&project.namespaces)?;
                 project.require(&project.deployments)?;
-                let cached = project.namespaces.get("", &upstream.namespace)?;
+                let cached = project.namespaces.metadata_of("", &upstream.namespace);
                 let recorded = is_recorded(project, &upstream, name);
-                (seen(name, cached.as_deref()), recorded)
+                (seen(name, cached.as_ref()), recorded)
             }
             None => (UpstreamNamespace::Absent(Proof::NoProject), false),
         };

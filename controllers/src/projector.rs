@@ -110,9 +110,9 @@ impl Projector {
                 return Err(failed.unwrap_or(not_served));
             }
         };
-        let namespace = project.namespaces.get("", &upstream.namespace)?;
+        let namespace = project.namespaces.metadata_of("", &upstream.namespace);
         let hub_namespace = namespace
-            .map(|it| HubNamespace::of_project_namespace(&it.uid().unwrap_or_default()))
+            .map(|it| HubNamespace::of_project_namespace(&it.uid.unwrap_or_default()))
             .transpose()
             .map_err(ReconcileError::identity(format!("Namespace {upstream}")))?;
         let (mut found, mut rest) = (None, None);

@@ -52,7 +52,7 @@ impl OrphanSweeper<'_> {
                 continue;
             };
             // If no response could be proof, the requests are skipped.
-            if may_prove(self.project, key, &hub_namespace, &on_hub)? {
+            if may_prove(self.project, key, &hub_namespace, &on_hub) {
                 self.delete_if_orphan(context, key, &hub_namespace, &on_hub, &copy)
                     .await?;
             }
@@ -122,12 +122,12 @@ fn may_prove(
     key: &ProjectKey,
     hub_namespace: &HubNamespace,
     on_hub: &Namespace,
-) -> Result<bool, ReconcileError> {
-    let namespace = project.namespaces.get("", &key.namespace)?;
-    if seen(hub_namespace, namespace.as_deref()) == UpstreamNamespace::There {
-        return Ok(true);
+) -> bool {
+    let namespace = project.namespaces.metadata_of("", &key.namespace);
+    if seen(hub_namespace, namespace.as_ref()) == UpstreamNamespace::There {
+        return true;
     }
     let known_by = on_hub.annotations().get(annotations::UPSTREAM_CLUSTER_UID);
-    let default = project.namespaces.get("", DEFAULT_NAMESPACE)?;
-    Ok(known_by.is_some() && known_by == default.and_then(|it| it.uid()).as_ref())
+    let default = project.namespaces.metadata_of("", DEFAULT_NAMESPACE);
+    known_by.is_some() && known_by == default.and_then(|it| it.uid).as_ref()
 }

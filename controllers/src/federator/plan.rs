@@ -12,6 +12,7 @@ use api::{
     finalizers, labels,
 };
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
 use super::reapply::staleness::{Staleness, staleness};
@@ -138,13 +139,13 @@ fn referenced_data(deployment: &WorkloadDeployment) -> StringMap {
     data
 }
 
-/// Returns the hub namespace derived from the UID of a project's Namespace.
+/// Returns the hub namespace derived from the UID of a project's Namespace with this metadata.
 pub(super) fn derived(
     deployment: &WorkloadDeployment,
-    namespace: Option<&Namespace>,
+    namespace: Option<&ObjectMeta>,
 ) -> Result<Option<HubNamespace>, ReconcileError> {
-    let uid = namespace.and_then(ResourceExt::uid);
-    uid.map(|uid| HubNamespace::of_project_namespace(&uid))
+    let uid = namespace.and_then(|namespace| namespace.uid.as_deref());
+    uid.map(HubNamespace::of_project_namespace)
         .transpose()
         .map_err(ReconcileError::identity(describe(deployment)))
 }

@@ -16,6 +16,7 @@ use crate::policy::PolicyController;
 mod other_hub;
 mod refusals;
 mod stale_cache;
+mod undecodable;
 
 const NAME: &str = "web-us-dfw";
 

@@ -2,7 +2,8 @@
 //! Namespace. The absence of the Namespace must be proved (I-12).
 
 use api::HubNamespace;
-use kube::ResourceExt;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Resource, ResourceExt};
 
 use crate::objects::Namespace;
 
@@ -27,9 +28,9 @@ pub(crate) enum Proof {
     NoProject,
 }
 
-/// Returns the state that the cache of the project proves. `namespace` is the Namespace that the hub namespace's label
-/// identifies.
-pub(crate) fn seen(hub: &HubNamespace, namespace: Option<&Namespace>) -> UpstreamNamespace {
+/// Returns the state that the cache of the project proves. `namespace` is the metadata of the Namespace that the hub
+/// namespace's label identifies. The Namespace need not be decodable.
+pub(crate) fn seen(hub: &HubNamespace, namespace: Option<&ObjectMeta>) -> UpstreamNamespace {
     match namespace.is_some_and(|namespace| is_of(hub, namespace)) {
         true => UpstreamNamespace::There,
         false => UpstreamNamespace::Unknown,
@@ -39,7 +40,7 @@ pub(crate) fn seen(hub: &HubNamespace, namespace: Option<&Namespace>) -> Upstrea
 /// Returns the state that a response of the project's API server proves. `namespace` is the Namespace in the response.
 /// It is `None` if the response is an authoritative 404.
 pub(crate) fn answered(hub: &HubNamespace, namespace: Option<&Namespace>) -> UpstreamNamespace {
-    match namespace.map(|namespace| (is_of(hub, namespace), namespace.uid())) {
+    match namespace.map(|namespace| (is_of(hub, namespace.meta()), namespace.uid())) {
         None => UpstreamNamespace::Absent(Proof::NotFound),
         Some((true, _)) => UpstreamNamespace::There,
         Some((false, Some(uid))) if !uid.is_empty() => {
@@ -49,9 +50,9 @@ pub(crate) fn answered(hub: &HubNamespace, namespace: Option<&Namespace>) -> Ups
     }
 }
 
-fn is_of(hub: &HubNamespace, namespace: &Namespace) -> bool {
-    let uid = namespace.uid().unwrap_or_default();
-    HubNamespace::of_project_namespace(&uid).is_ok_and(|derived| derived == *hub)
+fn is_of(hub: &HubNamespace, namespace: &ObjectMeta) -> bool {
+    let uid = namespace.uid.as_deref().unwrap_or_default();
+    HubNamespace::of_project_namespace(uid).is_ok_and(|derived| derived == *hub)
 }
 
 #[cfg(test)]
@@ -81,7 +82,7 @@ mod tests {
             (None, Unknown, Unknown),
         ] {
             let namespace = namespace(uid);
-            assert_eq!(seen(&hub(), Some(&namespace)), in_cache, "{uid:?}");
+            assert_eq!(seen(&hub(), Some(namespace.meta())), in_cache, "{uid:?}");
             assert_eq!(answered(&hub(), Some(&namespace)), in_answer, "{uid:?}");
         }
         assert_eq!(seen(&hub(), None), Unknown);

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::fixtures::servers::{
-    FakePlanes, HUB_NAMESPACE, hub_key, hub_namespace, reconcile, recorded, settle, take_writes,
+    FakePlanes, HUB_NAMESPACE, hub_key, hub_namespace, reconcile, recorded, settle,
+    spoil_namespace, take_writes,
 };
 use crate::fixtures::{instance, of_hub};
 
@@ -35,8 +36,14 @@ fn is_there(hub: &ApiServer) -> bool {
 #[tokio::test(start_paused = true)]
 async fn a_hub_namespace_stays_while_the_project_has_its_namespace() {
     let (planes, controller) = start(Vec::new()).await;
-    reconcile(&controller, hub_key()).await.unwrap().unwrap();
-    assert_eq!((planes.hub.requests(), planes.project.requests()), (0, 0));
+    for is_decodable in [true, false] {
+        if !is_decodable {
+            spoil_namespace(&planes.project);
+            settle().await;
+        }
+        reconcile(&controller, hub_key()).await.unwrap().unwrap();
+        assert_eq!((planes.hub.requests(), planes.project.requests()), (0, 0));
+    }
 }
 
 #[tokio::test(start_paused = true)]

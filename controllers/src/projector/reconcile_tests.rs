@@ -8,7 +8,7 @@ use super::*;
 use crate::fixtures::instance;
 use crate::fixtures::servers::{
     FakePlanes, HUB_NAMESPACE, converge, copy, hub_namespace, instance_key, reconcile, recorded,
-    settle, take_writes,
+    settle, spoil_namespace, take_writes,
 };
 use crate::runtime::events::Events;
 
@@ -67,6 +67,15 @@ async fn an_instance_is_projected_with_its_status_and_then_left_alone() {
         .unwrap()
         .unwrap();
     assert_eq!(take_writes(&planes.servers()), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_undecodable_namespace_does_not_stop_its_projections() {
+    let (planes, projector) = start().await;
+    spoil_namespace(&planes.project);
+    settle().await;
+    converge(&projector, || instance_key(NAME), &planes.servers()).await;
+    assert!(projection(&planes).is_some());
 }
 
 #[tokio::test(start_paused = true)]

@@ -161,7 +161,7 @@ fn plan_beside(
 #[test]
 fn the_hub_namespace_is_the_recorded_one_and_else_that_of_the_namespace() {
     let of = |deployment: &WorkloadDeployment, namespace: Option<&Namespace>| {
-        let derived = derived(deployment, namespace).unwrap();
+        let derived = derived(deployment, namespace.map(Resource::meta)).unwrap();
         hub_namespace(deployment, derived.as_ref()).map(|name| name.map(|name| name.to_string()))
     };
     let expected = Some(HUB_NAMESPACE.to_owned());
