@@ -15,13 +15,14 @@ pub(crate) mod version;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::instance::REFERENCED_DATA_READY;
-use api::{WorkloadDeployment, WorkloadDeploymentStatus};
+use api::{WorkloadDeployment, WorkloadDeploymentStatus, finalizers};
 use multicluster::Outcome;
 
 use crate::hub::identity::recorded_hub;
-use crate::objects::{describe, is_terminating, recorded_hub_namespace};
+use crate::objects::{describe, has_finalizer, is_terminating, recorded_hub_namespace};
 use crate::projects::{ProjectCaches, SyncedProjects};
 use crate::runtime::events::EventPublisher;
 use crate::runtime::hub_proof::require_no_contradiction;
@@ -32,10 +33,13 @@ use crate::runtime::{ReconcileContext, ReconcileError};
 use crate::template::template_hash;
 use companion::Companions;
 use plan::{Observed, Plan, plan};
-use references::references;
-use resolve::{Resolved, resolve};
+use references::{References, Source, references};
+use resolve::{Found, Resolved, resolve};
 use sources::Sources;
 use version::expected;
+
+/// How often a source is read again that compute-federation may not read.
+const UNAUTHORIZED: Duration = Duration::from_mins(1);
 
 pub(crate) struct ReferencedDataController {
     pub(crate) projects: Arc<SyncedProjects>,
@@ -60,46 +64,55 @@ impl Controller for ReferencedDataController {
             self.companions.released(&key);
             return Ok(Outcome::Gone);
         };
-        let plan = self.plan(context, &project, &key, &deployment).await?;
+        let references = references(&deployment.spec.template.spec);
+        let is_held = has_finalizer(deployment.as_ref(), finalizers::REFERENCED_DATA);
+        if !references.is_empty() || is_held {
+            project.data.watch();
+        }
+        let mut found = BTreeMap::new();
+        if !is_terminating(deployment.as_ref()) {
+            for source in references.keys() {
+                let of = SourceKey::new(&key, source);
+                found.insert(source.clone(), self.sources.find(&project, &of).await?);
+            }
+        }
+        let plan = self.plan(context, &key, &deployment, &references, &found);
         self.execute(context, &project, &key, &deployment, plan)
             .await?;
-        Ok(Outcome::Settled)
+        // Nothing tells that a right has been granted.
+        let is_refused = found.values().any(|it| *it == Found::Unauthorized);
+        Ok(match is_refused {
+            true => Outcome::Again(UNAUTHORIZED),
+            false => Outcome::Settled,
+        })
     }
 }
 
 impl ReferencedDataController {
-    async fn plan(
+    fn plan(
         &self,
         context: &ReconcileContext,
-        project: &ProjectCaches,
         key: &ProjectKey,
         deployment: &WorkloadDeployment,
-    ) -> Result<Plan, ReconcileError> {
-        let references = references(&deployment.spec.template.spec);
-        let mut found = BTreeMap::new();
-        if !references.is_empty() && !is_terminating(deployment) {
-            project.data.watch();
-            for source in references.keys() {
-                let of = SourceKey::new(key, source);
-                found.insert(source.clone(), self.sources.find(project, &of).await?);
-            }
-        }
+        references: &References,
+        found: &BTreeMap<Source, Found>,
+    ) -> Plan {
         let resolved = match is_terminating(deployment) {
             true => Ok(Resolved::default()),
-            false => resolve(&references, &found),
+            false => resolve(references, found),
         };
         let listed = expected(&deployment.metadata).unwrap_or_default();
         let not_copied = listed.iter();
         let not_copied =
             not_copied.filter_map(|it| self.companions.problem(&SourceKey::new(key, it)));
-        Ok(plan(&Observed {
+        plan(&Observed {
             deployment,
-            references: &references,
+            references,
             resolved,
             template_hash: &template_hash(deployment),
             not_copied: not_copied.collect(),
             now: context.now(),
-        }))
+        })
     }
 
     async fn execute(
@@ -117,6 +130,11 @@ impl ReferencedDataController {
         } = plan;
         let deployments =
             Collection::new(&project.client, &key.namespace, Some(&project.deployments));
+        // An earlier reconciliation may have released what is needed again.
+        for source in self.companions.keep_releasing(key, &release) {
+            let source = SourceKey::new(key, &source);
+            self.companions.sync(context, project, &source).await?;
+        }
         if !release.is_empty() {
             self.require_own_hub(deployment)?;
             self.companions

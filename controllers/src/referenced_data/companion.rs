@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
-use api::{HubNamespace, ProjectName, WorkloadDeployment, annotations, labels};
+use api::{HubNamespace, ProjectName, WorkloadDeployment, annotations, finalizers, labels};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -86,6 +86,13 @@ impl Companions {
         for source in sources {
             let key = SourceKey::new(deployment, source);
             self.sync(context, project, &key).await?;
+            // The companion may still name the WorkloadDeployment.
+            if let Some(problem) = self.problem(&key) {
+                return Err(ReconcileError::NotYet {
+                    object: format!("companion {key:?}"),
+                    missing: format!("the hub to accept its change: {problem}"),
+                });
+            }
         }
         // A companion that was not found is not gone if another hub has answered.
         let identity = self.hub.identity()?;
@@ -96,6 +103,17 @@ impl Companions {
             )
         };
         require_answering_hub(&self.hub.client, &identity, what).await
+    }
+
+    /// Keeps only these sources among those that a WorkloadDeployment is being taken out of. Returns the others.
+    pub(super) fn keep_releasing(&self, deployment: &ProjectKey, kept: &[Source]) -> Vec<Source> {
+        let mut releasing = lock(&self.releasing);
+        let again = releasing
+            .iter()
+            .filter(|(key, source)| key == deployment && !kept.contains(source));
+        let again: Vec<_> = again.map(|(_, source)| source.clone()).collect();
+        releasing.retain(|(key, source)| key != deployment || kept.contains(source));
+        again
     }
 
     /// Notes that a WorkloadDeployment no longer lists the sources that it was taken out of.
@@ -126,7 +144,10 @@ impl Companions {
             let Ok(hub_namespace) = HubNamespace::new(namespace.name_any()) else {
                 continue;
             };
-            let all = project.deployments.metadata(&key.namespace);
+            let users = project.data.users(&key.namespace, &key.source).into_iter();
+            let users = users
+                .filter_map(|(namespace, name)| project.deployments.metadata_of(&namespace, &name));
+            let all: Vec<_> = users.collect();
             let wanted = Wanted {
                 key,
                 hub_namespace: &hub_namespace,
@@ -160,6 +181,19 @@ impl Companions {
         Ok(former != problem)
     }
 
+    /// Returns the names of the WorkloadDeployments that are being taken out of the companion of a source.
+    fn releasing(&self, key: &SourceKey) -> HashSet<String> {
+        let releasing = lock(&self.releasing);
+        let those = releasing.iter().filter(|(deployment, source)| {
+            deployment.project == key.project
+                && deployment.namespace == key.namespace
+                && *source == key.source
+        });
+        those
+            .map(|(deployment, _)| deployment.name.clone())
+            .collect()
+    }
+
     /// Returns the WorkloadDeployments among these that list the source and have their copy in the hub namespace.
     fn referenced_by(
         &self,
@@ -167,12 +201,14 @@ impl Companions {
         key: &SourceKey,
         hub_namespace: &HubNamespace,
     ) -> BTreeSet<String> {
-        let releasing = lock(&self.releasing);
+        let releasing = self.releasing(key);
         let listing = deployments.iter().filter(|it| {
-            let deployment = ProjectKey::of(&key.project, it);
             recorded_hub_namespace(it) == Some(hub_namespace.as_str())
+                && !it
+                    .name
+                    .as_ref()
+                    .is_some_and(|name| releasing.contains(name))
                 && expected(it).is_some_and(|all| all.contains(&key.source))
-                && !releasing.contains(&(deployment, key.source.clone()))
         });
         listing
             .map(|it| {
@@ -363,12 +399,18 @@ impl Companions {
         let Wanted {
             key, hub_namespace, ..
         } = wanted;
-        let users = project.data.users(&key.namespace, &key.source);
-        let is_released = |name: &str| {
-            let deployment = ProjectKey::new(&key.project, &key.namespace, name);
-            lock(&self.releasing).contains(&(deployment, key.source.clone()))
+        let users = project.data.users(&key.namespace, &key.source).into_iter();
+        let releasing = self.releasing(key);
+        // One without the finalizer has never listed a source.
+        let needs = |name: &str| {
+            let metadata = project.deployments.metadata_of(&key.namespace, name);
+            let finalizers = metadata.and_then(|it| it.finalizers).unwrap_or_default();
+            finalizers
+                .iter()
+                .any(|it| it == finalizers::REFERENCED_DATA)
         };
-        if users.iter().any(|(_, name)| !is_released(name)) {
+        let mut users = users.filter(|(_, name)| !releasing.contains(name));
+        if users.any(|(_, name)| needs(&name)) {
             return Ok(false);
         }
         let (client, namespace) = (&project.client, &key.namespace);

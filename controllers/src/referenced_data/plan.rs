@@ -49,8 +49,13 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
         if !is_held || has_finalizer(deployment, finalizers::FEDERATOR) {
             return Plan::default();
         }
+        // A customer may have edited the list.
+        let all: BTreeSet<_> = listed
+            .into_iter()
+            .chain(observed.references.keys().cloned())
+            .collect();
         return Plan {
-            release: listed,
+            release: all.into_iter().collect(),
             metadata: Some(json!({"finalizers": other_finalizers(deployment)})),
             conditions: None,
         };
@@ -75,16 +80,17 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
 }
 
 /// Returns the sources to list. Instances of a former template may use a source that the template does not use any
-/// more, so it is listed until all Instances are of the template.
+/// more, so it is listed until all Instances are of the template. An optional source that cannot be copied at present
+/// stays as it is.
 fn wanted(
     deployment: &WorkloadDeployment,
     resolved: &Resolved,
     listed: &[Source],
 ) -> BTreeSet<Source> {
     let mut wanted: BTreeSet<_> = resolved.sources.keys().cloned().collect();
-    if !is_rolled_out(deployment) {
-        wanted.extend(listed.iter().cloned());
-    }
+    let is_rolled_out = is_rolled_out(deployment);
+    let stays = |source: &&Source| !is_rolled_out || resolved.unusable.contains(*source);
+    wanted.extend(listed.iter().filter(stays).cloned());
     wanted
 }
 

@@ -15,7 +15,7 @@ use super::companion_controller::CompanionController;
 use super::references::{Source, SourceKind};
 use super::*;
 use crate::fixtures::servers::{
-    FakePlanes, HUB_NAMESPACE, hub_namespace, project_key, reconcile, recorded, settle,
+    FakePlanes, HUB_NAMESPACE, context, hub_namespace, project_key, reconcile, recorded, settle,
     take_writes, terminating_json,
 };
 
@@ -290,6 +290,78 @@ async fn a_source_that_may_not_be_read_is_said() {
     controllers.converge(&[NAME]).await;
     assert_eq!(controllers.condition().reason, reason::UNAUTHORIZED);
     assert!(controllers.secret().is_none());
+    // Nothing tells that the right has been granted.
+    let again = controllers
+        .data
+        .reconcile(&context(), project_key(NAME))
+        .await;
+    assert!(matches!(again, Ok(Outcome::Again(_))), "{again:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_optional_source_that_grew_too_large_stays_as_it_was() {
+    let optional = json!({"envFrom": [{"configMapRef": {"name": "settings", "optional": true}}]});
+    let mut in_project = sources();
+    let mut deployment = deployment(NAME, &optional);
+    deployment["status"] = json!({
+        "observedGeneration": deployment["metadata"]["generation"], "replicas": 1,
+        "currentReplicas": 1, "desiredReplicas": 1, "readyReplicas": 1, "updatedReplicas": 1,
+    });
+    in_project.push(deployment);
+    let controllers = Controllers::start(in_project, vec![hub_namespace()]).await;
+    controllers.converge(&[NAME]).await;
+    assert!(controllers.config_map().is_some());
+    let large = "l".repeat(262_145);
+    controllers
+        .project()
+        .put(config_map(&json!({"url": large})));
+    settle().await;
+    controllers.converge(&[NAME]).await;
+    assert_eq!(controllers.config_map().unwrap().data.unwrap()["url"], "u");
+    controllers
+        .project()
+        .remove::<ConfigMap>("default", "settings");
+    settle().await;
+    controllers.converge(&[NAME]).await;
+    assert!(controllers.config_map().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_companion_that_the_hub_refuses_to_delete_holds_the_deployment() {
+    let controllers = copied().await;
+    let hub = &controllers.planes.hub;
+    hub.fail(Fault::refuse(403).of::<Secret>().on(&[Verb::Delete]));
+    let mut ending = terminating_json(json!(controllers.deployment(NAME)));
+    ending["metadata"]["finalizers"] = json!([finalizers::REFERENCED_DATA]);
+    controllers.project().put(ending);
+    settle().await;
+    let refused = reconcile(&controllers.data, project_key(NAME)).await;
+    assert!(matches!(refused, Some(Err(ReconcileError::NotYet { .. }))));
+    let held: Option<WorkloadDeployment> = controllers.project().get("default", NAME);
+    assert!(held.is_some() && controllers.secret().is_some());
+    hub.heal();
+    controllers.converge(&[NAME]).await;
+    let gone: Option<WorkloadDeployment> = controllers.project().get("default", NAME);
+    assert!(gone.is_none() && controllers.secret().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_that_never_listed_a_source_does_not_keep_its_companion() {
+    let other = "api-us-dfw";
+    let mut in_project = sources();
+    in_project.push(deployment(NAME, &variables()));
+    let mut lacking = variables();
+    let missing = json!({"configMapRef": {"name": "missing"}});
+    lacking["envFrom"].as_array_mut().unwrap().push(missing);
+    in_project.push(deployment(other, &lacking));
+    let controllers = Controllers::start(in_project, vec![hub_namespace()]).await;
+    controllers.converge(&[NAME, other]).await;
+    let mut ending = terminating_json(json!(controllers.deployment(NAME)));
+    ending["metadata"]["finalizers"] = json!([finalizers::REFERENCED_DATA]);
+    controllers.project().put(ending);
+    settle().await;
+    controllers.converge(&[NAME, other]).await;
+    assert!(controllers.secret().is_none() && controllers.config_map().is_none());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 //! Decides which ConfigMaps and Secrets a WorkloadDeployment needs, and what is wrong with them. Nothing here keeps or
 //! shows a value of a source.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::condition::MESSAGE_MAX;
 use api::reasons::referenced_data as reason;
@@ -67,6 +67,8 @@ pub(super) enum Found {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Resolved {
     pub(super) sources: BTreeMap<Source, SourceVersion>,
+    /// Optional sources that are too large or may not be read. Those that are listed stay listed.
+    pub(super) unusable: BTreeSet<Source>,
 }
 
 /// Returns the sources that exist, or what is wrong with them. An optional source that is missing, too large or may not
@@ -142,8 +144,14 @@ pub(super) fn resolve(
     )?;
     let sources = there.into_iter();
     let sources = sources.map(|(source, _, facts)| (source.clone(), facts.version.clone()));
+    let unusable = references.keys().filter(|source| match found.get(source) {
+        Some(Found::Unauthorized) => true,
+        Some(Found::Facts(facts)) => facts.is_too_large(),
+        Some(Found::Missing) | None => false,
+    });
     Ok(Resolved {
         sources: sources.collect(),
+        unusable: unusable.cloned().collect(),
     })
 }
 

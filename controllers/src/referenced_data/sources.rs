@@ -104,7 +104,7 @@ impl Sources {
             Current::Unauthorized => return Ok(Found::Unauthorized),
         };
         let known = lock(&self.facts).get(key).cloned();
-        if let Some(facts) = known.filter(|facts| facts.version.is_at_least(&current)) {
+        if let Some(facts) = known.filter(|facts| facts.version == current) {
             return Ok(Found::Facts(facts));
         }
         match Content::read(&project.client, &key.namespace, &key.source).await {

@@ -26,6 +26,7 @@ fn planned(deployment: &WorkloadDeployment, resolved: Result<u64, Problem>) -> P
             .keys()
             .map(|it| (it.clone(), version(number)))
             .collect(),
+        unusable: BTreeSet::new(),
     });
     plan(&Observed {
         deployment,
