@@ -18,7 +18,7 @@ const fn field(path: &'static str, default: &'static str, meaning: &'static str)
 }
 
 /// The fields. A path with a dot is a field of a section.
-const FIELDS: [Field; 26] = [
+const FIELDS: [Field; 27] = [
     field(
         "apiVersion",
         "required",
@@ -122,6 +122,7 @@ const FIELDS: [Field; 26] = [
         "with `mode: milo`: `discovery.projectKubeconfigPath`",
         "Kubeconfig with which a cell claims [quota](../concepts/flow.md#quota). With `mode: milo`, the path of the server's URL is replaced by the path of each project's API server. With `mode: single`, it is the API server of the only project. If neither field is set, the cell does not enforce quota. A file that is missing stops the process.",
     ),
+    field("featureFlags", "`{}`", "What a cell does in addition."),
     field(
         "featureFlags.enableReferencedDataGate",
         "`false`",
@@ -277,6 +278,7 @@ mod tests {
             "webhookServer.tls",
             "discovery",
             "networking",
+            "featureFlags",
         ];
         let known: BTreeSet<_> = sections.into_iter().flat_map(fields).collect();
         let listed = FIELDS
