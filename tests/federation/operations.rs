@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, ensure};
-use api::{Instance, WorkloadDeployment};
+use api::{Instance, WorkloadDeployment, annotations, labels};
 use harness::{Federation, wait};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -75,8 +75,10 @@ fn with_settings(object: &mut Value, template: &str) {
     containers["env"] = env;
 }
 
+/// Returns a companion, as `companion` writes it.
 fn settings() -> Value {
-    json!({"metadata": {"name": "settings"}, "data": {"a": "1"}})
+    let labels = json!({labels::REFERENCED_DATA: "true"});
+    json!({"metadata": {"name": "settings", "labels": labels}, "data": {"a": "1"}})
 }
 
 pub(crate) async fn of_a_workload_deployment(federation: &Federation) -> anyhow::Result<()> {
@@ -97,6 +99,9 @@ pub(crate) async fn of_a_workload_deployment(federation: &Federation) -> anyhow:
     let mut object = deployment("divided", "DFW");
     object["spec"]["scaleSettings"]["minReplicas"] = json!(3);
     with_settings(&mut object, "/spec/template/spec");
+    // No project determines the data of the template.
+    let listed = json!(["ConfigMap/settings"]).to_string();
+    object["metadata"]["annotations"] = json!({annotations::EXPECTED_REFERENCED_DATA: listed});
     create::<WorkloadDeployment>(&space.on_hub(), object).await?;
 
     // InterpretReplica: the binding has the number of replicas and the requirements of each replica.
