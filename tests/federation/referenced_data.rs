@@ -132,6 +132,15 @@ pub(crate) async fn data_reach_the_cells_of_their_workload(
     )
     .await?;
     let rotated = until_value(&space, "b").await?;
+    let more = json!({"data": {"more": PLANTED}});
+    patch::<Secret>(&space.in_project(), "keys", more).await?;
+    let is_changed = |it: &Secret| {
+        it.data
+            .as_ref()
+            .is_some_and(|data| data.contains_key("more"))
+    };
+    let keys = space.in_cell(DFW);
+    wait::until(&keys, "keys", "changed", WITHIN, is_changed).await?;
 
     what_is_wrong_is_said(&space).await?;
     eprintln!(
