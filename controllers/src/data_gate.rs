@@ -6,7 +6,8 @@
 
 mod looks;
 mod plan;
-
+#[cfg(test)]
+mod reconcile_tests;
 pub(crate) mod triggers;
 
 use std::collections::BTreeMap;
@@ -27,7 +28,7 @@ use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use looks::Looks;
-use plan::{Observed, Plan, needs, plan};
+use plan::{Needed, Observed, Plan, Unmet, needs, plan};
 
 pub(crate) struct DataGateController {
     cell: Arc<CellCaches>,
@@ -55,10 +56,11 @@ impl Controller for DataGateController {
                 return Ok(Outcome::Settled);
             }
             let deployment = self.deployment_of(&instance);
-            let companions = self.look(context, &instance, deployment.as_deref()).await?;
+            let needs = needs(&instance, deployment.as_deref());
+            let companions = self.look(context, &key, &needs).await?;
             let Plan { step, look_again } = plan(&Observed {
                 instance: &instance,
-                deployment: deployment.as_deref(),
+                needs: &needs,
                 companions: &companions,
                 awaits_data: self.awaits_data,
                 cell: &self.cell.name,
@@ -96,27 +98,20 @@ impl DataGateController {
         (controller_uid(instance) == deployment.metadata.uid.as_deref()).then_some(deployment)
     }
 
-    /// Looks for the companions that the Instance waits for.
+    /// Looks for the companions that an Instance waits for.
     async fn look(
         &self,
         context: &ReconcileContext,
-        instance: &Instance,
-        deployment: Option<&WorkloadDeployment>,
+        instance: &ObjectKey,
+        needs: &Result<Needed, Unmet>,
     ) -> Result<BTreeMap<Source, SourceVersion>, ReconcileError> {
         let mut found = BTreeMap::new();
-        if !self.awaits_data || !REFERENCED_DATA.is_closed(instance) {
-            return Ok(found);
-        }
-        let Ok(needed) = needs(instance, deployment) else {
-            return Ok(found);
-        };
-        let (client, namespace) = (&self.cell.client, instance.namespace().unwrap_or_default());
-        for source in needed.into_keys() {
-            let version = self
-                .looks
-                .look(client, &namespace, &source, context.now())
-                .await?;
-            found.extend(version.map(|version| (source, version)));
+        let needed = needs.iter().filter(|_| self.awaits_data);
+        for source in needed.flat_map(Needed::keys) {
+            let (client, now) = (&self.cell.client, context.now());
+            let looked = self.looks.look(client, &instance.namespace, source, now);
+            let version = looked.await?;
+            found.extend(version.map(|version| (source.clone(), version)));
         }
         Ok(found)
     }

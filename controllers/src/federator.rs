@@ -293,7 +293,7 @@ impl Federator {
         is_applied &= may_change_copy;
         if let Some(desired) = plan.apply_copy.filter(|_| may_change_copy) {
             let body = copy_body(deployment, hub_namespace, copy, &desired);
-            let compare = |it: &WorkloadDeployment| compare_copy(it, deployment);
+            let compare = |it: &WorkloadDeployment| compare_copy(it, deployment, &desired);
             let ensured = self
                 .writer
                 .ensure(context, &downstream, copy, &body, &OWN, compare);

@@ -25,7 +25,6 @@ use crate::projects::SyncedProjects;
 use crate::referenced_data::ReferencedDataController;
 use crate::referenced_data::companion::Companions;
 use crate::referenced_data::companion_controller::CompanionController;
-use crate::referenced_data::sources::Sources;
 use crate::runtime::Clock;
 use crate::runtime::events::{EventPublisher, Events};
 use crate::runtime::keys::{ProjectKey, SourceKey};
@@ -154,16 +153,13 @@ fn run_referenced_data(
     publisher: EventPublisher,
 ) -> Arc<Companions> {
     let HubView { hub, projects } = view;
-    let sources = Arc::new(Sources::default());
     let companions = Arc::new(Companions::new(
         Arc::clone(hub),
         Writer::new(CompanionController::NAME, metrics),
-        Arc::clone(&sources),
     ));
     let controller = ReferencedDataController {
         projects: Arc::clone(projects),
         companions: Arc::clone(&companions),
-        sources,
         writer: Writer::new(ReferencedDataController::NAME, metrics),
         publisher,
     };

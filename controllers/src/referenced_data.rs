@@ -9,7 +9,7 @@ pub(crate) mod project_data;
 mod reconcile_tests;
 pub(crate) mod references;
 mod resolve;
-pub(crate) mod sources;
+mod sources;
 pub(crate) mod triggers;
 pub(crate) mod version;
 
@@ -35,7 +35,6 @@ use companion::Companions;
 use plan::{Observed, Plan, plan};
 use references::{References, Source, references};
 use resolve::{Found, Resolved, resolve};
-use sources::Sources;
 use version::expected;
 
 /// How often a source is read again that compute-federation may not read.
@@ -44,7 +43,6 @@ const UNAUTHORIZED: Duration = Duration::from_mins(1);
 pub(crate) struct ReferencedDataController {
     pub(crate) projects: Arc<SyncedProjects>,
     pub(crate) companions: Arc<Companions>,
-    pub(crate) sources: Arc<Sources>,
     pub(crate) writer: Writer,
     pub(crate) publisher: EventPublisher,
 }
@@ -73,7 +71,10 @@ impl Controller for ReferencedDataController {
         if !is_terminating(deployment.as_ref()) {
             for source in references.keys() {
                 let of = SourceKey::new(&key, source);
-                found.insert(source.clone(), self.sources.find(&project, &of).await?);
+                found.insert(
+                    source.clone(),
+                    self.companions.sources.find(&project, &of).await?,
+                );
             }
         }
         let plan = self.plan(context, &key, &deployment, &references, &found);

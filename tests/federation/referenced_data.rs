@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use anyhow::ensure;
+use api::condition::{self, Condition};
 use api::instance::REFERENCED_DATA_READY;
-use api::{Instance, Workload, WorkloadDeployment, condition};
+use api::{Instance, Workload, WorkloadDeployment};
 use harness::{Federation, wait};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::events::v1::Event;
@@ -40,23 +41,25 @@ fn secret(name: &str) -> Value {
     json!({"metadata": {"name": name}, "data": {"key": PLANTED}})
 }
 
+/// Checks that one object has conditions, and that this is its reason of `ReferencedDataReady`.
+fn is_only_reason<'a>(
+    reason: &str,
+    all: impl Iterator<Item = &'a [Condition]>,
+) -> anyhow::Result<()> {
+    let shown = all.filter_map(|it| condition::find(it, REFERENCED_DATA_READY));
+    let shown: Vec<_> = shown.map(|it| it.reason.as_str()).collect();
+    ensure!(shown == [reason], "{shown:?}");
+    Ok(())
+}
+
 /// Waits until the deployment has this reason of `ReferencedDataReady`, and returns the time that it took.
 async fn until_reason(space: &Space<'_>, reason: &str) -> anyhow::Result<Duration> {
     let begin = Instant::now();
     let deployments = space.in_project::<WorkloadDeployment>();
     wait::eventually(reason, WITHIN, || async {
         let all = deployments.list(&ListParams::default()).await?.items;
-        let shown = all.iter().filter_map(|it| {
-            let conditions = &it.status.as_ref()?.conditions;
-            Some(
-                condition::find(conditions, REFERENCED_DATA_READY)?
-                    .reason
-                    .as_str(),
-            )
-        });
-        let shown: Vec<_> = shown.collect();
-        ensure!(shown == [reason], "{shown:?}");
-        Ok(())
+        let statuses = all.iter().filter_map(|it| it.status.as_ref());
+        is_only_reason(reason, statuses.map(|it| it.conditions.as_slice()))
     })
     .await?;
     Ok(begin.elapsed())
@@ -66,17 +69,8 @@ async fn until_reason(space: &Space<'_>, reason: &str) -> anyhow::Result<Duratio
 async fn until_instance(instances: Api<Instance>, reason: &str) -> anyhow::Result<()> {
     wait::eventually(reason, WITHIN, || async {
         let all = instances.list(&ListParams::default()).await?.items;
-        let shown = all.iter().filter_map(|it| {
-            let conditions = &it.status.as_ref()?.conditions;
-            Some(
-                condition::find(conditions, REFERENCED_DATA_READY)?
-                    .reason
-                    .as_str(),
-            )
-        });
-        let shown: Vec<_> = shown.collect();
-        ensure!(shown == [reason], "{shown:?}");
-        Ok(())
+        let statuses = all.iter().filter_map(|it| it.status.as_ref());
+        is_only_reason(reason, statuses.map(|it| it.conditions.as_slice()))
     })
     .await
 }
@@ -161,7 +155,7 @@ pub(crate) async fn data_reach_the_cells_of_their_workload(
     wait::gone(&space.in_cell::<ConfigMap>(DFW), "settings", WITHIN).await
 }
 
-/// What runs goes on, whatever happens to a source.
+/// Changes a source in each way. Running Instances are not affected.
 async fn what_is_wrong_is_said(space: &Space<'_>) -> anyhow::Result<()> {
     let sources = space.in_project::<ConfigMap>();
     let runs = async || {

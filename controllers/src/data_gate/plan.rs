@@ -25,7 +25,8 @@ const LATER: [(Duration, Duration); 2] = [
 /// The observations of the controller.
 pub(super) struct Observed<'a> {
     pub(super) instance: &'a Instance,
-    pub(super) deployment: Option<&'a WorkloadDeployment>,
+    /// What the Instance waits for.
+    pub(super) needs: &'a Result<Needed, Unmet>,
     /// The companions that the Instance needs and the cell has, and the version of their source.
     pub(super) companions: &'a BTreeMap<Source, SourceVersion>,
     /// Whether Instances are held back for their data.
@@ -44,46 +45,39 @@ pub(super) struct Plan {
 pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     let Observed { instance, now, .. } = *observed;
     let is_closed = REFERENCED_DATA.is_closed(instance);
-    let stored = REFERENCED_DATA.stored(instance);
-    // An Instance that never had the gate is none of ours.
-    if !is_closed && stored.is_none() {
+    let has_condition = REFERENCED_DATA.stored(instance).is_some();
+    let is_followed = has_condition && observed.awaits_data;
+    if !is_closed && !is_followed {
         return Plan::default();
     }
-    let (wanted, is_awaited) = wanted(observed, is_closed);
-    let Some((status, reason, message)) = wanted else {
-        return Plan::default();
-    };
-    let wanted = Condition::new(REFERENCED_DATA.condition, status, &reason, message, now);
+    let (condition, is_awaited) = wanted(observed);
     Plan {
-        step: REFERENCED_DATA.step(instance, wanted),
+        step: REFERENCED_DATA.step(instance, condition),
         look_again: is_awaited.then(|| interval(instance, now)),
     }
 }
 
-type Wanted = (ConditionStatus, String, String);
-
-/// Returns the status, reason and message of the condition, and whether companions are awaited. Returns `None` if the
-/// condition stays.
-fn wanted(observed: &Observed<'_>, is_closed: bool) -> (Option<Wanted>, bool) {
-    let condition =
-        |status, reason: &str, message: String| Some((status, reason.to_owned(), message));
-    let ready = || {
-        let message = "the ConfigMaps and Secrets of the instance are in the cell".to_owned();
-        condition(ConditionStatus::True, reason::READY, message)
+/// Returns the condition, and whether companions are awaited.
+fn wanted(observed: &Observed<'_>) -> (Condition, bool) {
+    let condition = |status, reason: &str, message: &str| {
+        Condition::new(
+            REFERENCED_DATA.condition,
+            status,
+            reason,
+            message,
+            observed.now,
+        )
     };
     if !observed.awaits_data {
-        let message = "the cell does not hold instances back for their data".to_owned();
+        let message = "the cell does not hold instances back for their data";
         let disabled = condition(ConditionStatus::True, reason::DISABLED, message);
-        return (disabled.filter(|_| is_closed), false);
+        return (disabled, false);
     }
-    let needed = match needs(observed.instance, observed.deployment) {
+    let needed = match observed.needs {
         Err(Unmet::Problem(Problem { reason, message })) => {
-            return (condition(ConditionStatus::False, &reason, message), false);
+            return (condition(ConditionStatus::False, reason, message), false);
         }
-        // A machine that runs has its data.
-        _ if !is_closed => return (ready(), false),
         Err(Unmet::Unresolved(message)) => {
-            let message = message.to_owned();
             let unresolved = condition(ConditionStatus::Unknown, reason::RESOLVING, message);
             return (unresolved, false);
         }
@@ -96,20 +90,18 @@ fn wanted(observed: &Observed<'_>, is_closed: bool) -> (Option<Wanted>, bool) {
     let lacking = needed.iter().filter(|(source, least)| !has(source, least));
     let lacking: Vec<_> = lacking.map(|(source, _)| source.to_string()).collect();
     if lacking.is_empty() {
-        return (ready(), false);
+        let message = "the ConfigMaps and Secrets of the instance are in the cell";
+        let ready = condition(ConditionStatus::True, reason::READY, message);
+        return (ready, false);
     }
-    let message = format!(
-        "cell {} does not have {} yet",
-        observed.cell,
-        lacking.join(", ")
-    );
-    let awaiting = condition(
-        ConditionStatus::False,
-        reason::AWAITING_PROPAGATION,
-        message,
-    );
-    (awaiting, true)
+    let (cell, lacking) = (observed.cell, lacking.join(", "));
+    let message = format!("cell {cell} does not have {lacking} yet");
+    let (status, reason) = (ConditionStatus::False, reason::AWAITING_PROPAGATION);
+    (condition(status, reason, &message), true)
 }
+
+/// The companions that an Instance needs, and the version that each must have at least.
+pub(super) type Needed = BTreeMap<Source, Option<SourceVersion>>;
 
 /// Why it is not known what an Instance needs.
 pub(super) enum Unmet {
@@ -119,7 +111,7 @@ pub(super) enum Unmet {
     Unresolved(&'static str),
 }
 
-/// Returns the companions that an Instance needs, and the version that each must have at least.
+/// Returns what an Instance waits for. A machine that runs has its data, so it waits for nothing.
 ///
 /// # Errors
 ///
@@ -127,14 +119,17 @@ pub(super) enum Unmet {
 pub(super) fn needs(
     instance: &Instance,
     deployment: Option<&WorkloadDeployment>,
-) -> Result<BTreeMap<Source, Option<SourceVersion>>, Unmet> {
+) -> Result<Needed, Unmet> {
+    if let Some(problem) = deployment.and_then(|it| Problem::of(&it.metadata)) {
+        return Err(Unmet::Problem(problem));
+    }
+    if !REFERENCED_DATA.is_closed(instance) {
+        return Ok(Needed::new());
+    }
     let deployment = deployment.ok_or(Unmet::Unresolved(
         "the cell does not have its WorkloadDeployment",
     ))?;
     let metadata = &deployment.metadata;
-    if let Some(problem) = Problem::of(metadata) {
-        return Err(Unmet::Problem(problem));
-    }
     let undetermined = Unmet::Unresolved("the ConfigMaps and Secrets have not been determined yet");
     let Some(listed) = expected(metadata) else {
         return Err(undetermined);
@@ -149,11 +144,11 @@ pub(super) fn needs(
         .controller
         .as_ref()
         .map(|it| it.template_hash.as_str());
-    let is_of_template = hash == Some(template_hash(deployment).as_str());
-    if has_versions && (meant.is_none() || !is_of_template) {
+    let is_of_template = || hash == Some(template_hash(deployment).as_str());
+    if has_versions && (meant.is_none() || !is_of_template()) {
         return Err(undetermined);
     }
-    let mut needed = BTreeMap::new();
+    let mut needed = Needed::new();
     for (source, used) in references(&instance.spec) {
         if !listed.contains(&source) {
             // An optional source that is missing is not listed.

@@ -14,8 +14,12 @@ use crate::runtime::write::{Collection, Stored, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 
 /// Returns how the hub has stored the copy of a WorkloadDeployment.
-pub(super) fn compare_copy(copy: &WorkloadDeployment, deployment: &WorkloadDeployment) -> Stored {
-    match same_referenced_data(copy, deployment) {
+pub(super) fn compare_copy(
+    copy: &WorkloadDeployment,
+    deployment: &WorkloadDeployment,
+    desired: &DesiredCopy,
+) -> Stored {
+    match same_referenced_data(copy.annotations(), &desired.annotations) {
         true => Stored::compare(&copy.spec, &deployment.spec),
         false => Stored::Otherwise,
     }

@@ -114,15 +114,12 @@ pub(super) struct DesiredCopy {
     pub(super) annotations: StringMap,
 }
 
-/// Returns whether the copy has the annotations about referenced data that it must have (I-19). Without the annotation
-/// of expected data, the expected data are not determined yet. An empty list means that no data are needed.
-pub(super) fn same_referenced_data(
-    copy: &WorkloadDeployment,
-    deployment: &WorkloadDeployment,
-) -> bool {
-    let wanted = referenced_data(deployment);
-    let has = |key: &&str| copy.annotations().get(*key) == wanted.get(*key);
-    annotations::OF_REFERENCED_DATA.iter().all(has)
+/// Returns whether both have the same annotations about referenced data (I-19). Without the annotation of expected data,
+/// the expected data are not determined yet. An empty list means that no data are needed.
+pub(super) fn same_referenced_data(annotations: &StringMap, wanted: &StringMap) -> bool {
+    let keys = annotations::OF_REFERENCED_DATA.iter();
+    keys.copied()
+        .all(|key| annotations.get(key) == wanted.get(key))
 }
 
 /// Returns the annotations about referenced data that the copy must have. The versions are left out if they were
@@ -302,13 +299,13 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
         (labels::CITY_CODE.to_owned(), city.as_str().to_owned()),
         (labels::UPSTREAM_NAMESPACE.to_owned(), upstream_namespace),
     ]);
-    let copy_is_as_desired = |copy: &WorkloadDeployment| {
-        copy.spec == deployment.spec
-            && covers(copy.labels(), &copy_labels)
-            && same_referenced_data(copy, deployment)
-    };
     let mut copy_annotations = referenced_data(deployment);
     copy_annotations.extend(carried_annotations(deployment));
+    let has_data =
+        |copy: &WorkloadDeployment| same_referenced_data(copy.annotations(), &copy_annotations);
+    let copy_is_as_desired = |copy: &WorkloadDeployment| {
+        copy.spec == deployment.spec && covers(copy.labels(), &copy_labels) && has_data(copy)
+    };
     let record = !has_finalizer(deployment, finalizers::FEDERATOR)
         || recorded != Some(hub_namespace.as_str())
         || recorded_hub(deployment.meta()) != hub.uid();
@@ -343,9 +340,7 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
     };
     let needs_confirmation = match carried.zip(copy) {
         // The generation does not cover the annotation of referenced data.
-        Some((carried, copy)) => {
-            carried.needs_confirmation(copy, deployment) || !same_referenced_data(copy, deployment)
-        }
+        Some((carried, copy)) => carried.needs_confirmation(copy, deployment) || !has_data(copy),
         // The project may have deleted the WorkloadDeployment. The record is written only to its current version.
         None => !record,
     };

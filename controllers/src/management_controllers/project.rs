@@ -8,7 +8,7 @@ use api::{Instance, ProjectName, Workload, WorkloadDeployment};
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use kube::Resource;
-use multicluster::cache::{Reflector, SyncState};
+use multicluster::cache::{Index, Reflector, SyncState};
 use multicluster::projects::{EngagedProject, ProjectHandler};
 use multicluster::{Cache, Metrics};
 use serde::de::DeserializeOwned;
@@ -294,14 +294,18 @@ pub(crate) struct ProjectReflectors {
     instances: Reflector<Instance>,
     networks: Reflector<Network>,
     data: DataReflectors,
+    /// The WorkloadDeployments, indexed by the ConfigMaps and Secrets that they use or list.
+    deployments_on: Index<WorkloadDeployment>,
 }
 
 impl ProjectReflectors {
     pub(crate) fn new(project: &ProjectName, metrics: &Metrics) -> Self {
         let plane = format!("project/{project}");
+        let deployments = Reflector::of_many(&plane, PROJECTS, metrics);
         Self {
             workloads: Reflector::of_many(&plane, PROJECTS, metrics),
-            deployments: Reflector::of_many(&plane, PROJECTS, metrics),
+            deployments_on: deployments.index_all(sources_of, sources_of_metadata),
+            deployments,
             namespaces: Reflector::of_many(&plane, PROJECTS, metrics),
             instances: Reflector::of_many(&plane, PROJECTS, metrics),
             networks: Reflector::of_many(&plane, PROJECTS, metrics),
@@ -324,9 +328,7 @@ impl ProjectReflectors {
             by_hub: deployments.index_all(hub_of, hub_of_metadata),
             for_policies: deployments.index_all(kinds::of_upstream, kinds::of_unreadable_upstream),
             instances: self.instances.cache(),
-            data: self
-                .data
-                .caches(deployments.index_all(sources_of, sources_of_metadata)),
+            data: self.data.caches(self.deployments_on.clone()),
         }
     }
 
@@ -338,7 +340,7 @@ impl ProjectReflectors {
             workloads: self.workloads.cache(),
             workloads_on: self.workloads.index(networks_of),
             deployments: self.deployments.cache(),
-            deployments_on: self.deployments.index_all(sources_of, sources_of_metadata),
+            deployments_on: self.deployments_on.clone(),
             instances: self.instances.cache(),
         }
     }

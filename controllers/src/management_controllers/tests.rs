@@ -144,11 +144,8 @@ impl WiredPlanes {
         settle().await;
         let ready = CancellationToken::new();
         ready.cancel();
-        let companions = Companions::new(
-            Arc::clone(&view.hub),
-            Writer::new("companion", &metrics),
-            Arc::default(),
-        );
+        let writer = Writer::new("companion", &metrics);
+        let companions = Companions::new(Arc::clone(&view.hub), writer);
         let management = Management {
             projects,
             hub: view,

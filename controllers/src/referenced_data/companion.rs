@@ -8,8 +8,8 @@ use api::{HubNamespace, ProjectName, WorkloadDeployment, annotations, finalizers
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
 use kube::core::PartialObjectMeta;
-use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -17,12 +17,11 @@ use super::references::{Source, SourceKind};
 use super::sources::{Content, Current, Sources, current_version};
 use super::version::{SourceVersion, expected};
 use crate::hub::HubCaches;
-use crate::hub::identity::recorded_hub;
 use crate::hub::upstream::Upstream;
 use crate::lock::lock;
 use crate::objects::{Namespace, StringMap, covers, describe, recorded_hub_namespace};
 use crate::projects::ProjectCaches;
-use crate::runtime::hub_proof::{require_answering_hub, require_no_contradiction};
+use crate::runtime::hub_proof::{require_answering_hub, require_own_hub};
 use crate::runtime::keys::{ProjectKey, SourceKey};
 use crate::runtime::write::{Collection, Object, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
@@ -30,8 +29,8 @@ use crate::runtime::{ReconcileContext, ReconcileError};
 /// Writes companions.
 pub(crate) struct Companions {
     pub(super) hub: Arc<HubCaches>,
-    pub(super) writer: Writer,
-    pub(super) sources: Arc<Sources>,
+    writer: Writer,
+    pub(super) sources: Sources,
     /// The WorkloadDeployments that are being taken out of companions although they still list the source.
     releasing: Mutex<HashSet<(ProjectKey, Source)>>,
     /// Why a companion is not as it should be.
@@ -47,11 +46,11 @@ struct Wanted<'a> {
 }
 
 impl Companions {
-    pub(crate) fn new(hub: Arc<HubCaches>, writer: Writer, sources: Arc<Sources>) -> Self {
+    pub(crate) fn new(hub: Arc<HubCaches>, writer: Writer) -> Self {
         Self {
             hub,
             writer,
-            sources,
+            sources: Sources::default(),
             releasing: Mutex::default(),
             problems: Mutex::default(),
         }
@@ -139,19 +138,19 @@ impl Companions {
             project: key.project.clone(),
             namespace: key.namespace.clone(),
         };
+        let users = project.data.users(&key.namespace, &key.source).into_iter();
+        let users = users
+            .filter_map(|(namespace, name)| project.deployments.metadata_of(&namespace, &name));
+        let users: Vec<_> = users.collect();
         let mut problem = None;
         for namespace in self.hub.namespaces_for.get(&upstream.to_string()) {
             let Ok(hub_namespace) = HubNamespace::new(namespace.name_any()) else {
                 continue;
             };
-            let users = project.data.users(&key.namespace, &key.source).into_iter();
-            let users = users
-                .filter_map(|(namespace, name)| project.deployments.metadata_of(&namespace, &name));
-            let all: Vec<_> = users.collect();
             let wanted = Wanted {
                 key,
                 hub_namespace: &hub_namespace,
-                referenced_by: self.referenced_by(&all, key, &hub_namespace),
+                referenced_by: self.referenced_by(&users, key, &hub_namespace),
             };
             let synced = match key.source.kind {
                 SourceKind::ConfigMap => {
@@ -248,9 +247,7 @@ impl Companions {
             }
             existing => existing,
         };
-        let identity = self.hub.identity()?;
-        let problem = identity.contradiction(recorded_hub(namespace.meta()), Some(namespace));
-        require_no_contradiction(problem, || describe(namespace))?;
+        require_own_hub(&self.hub, namespace, None)?;
         if referenced_by.is_empty() {
             if let Some(companion) = existing
                 && self.nobody_needs(project, wanted).await?
@@ -287,7 +284,7 @@ impl Companions {
     }
 
     /// Reads a source of which the hub has another version. Returns `None` if it is missing, too large or may not be
-    /// read: what runs keeps what it has.
+    /// read: running Instances keep their data.
     async fn changed_source(
         &self,
         project: &ProjectCaches,
@@ -352,7 +349,11 @@ impl Companions {
         }
         let body = Value::Object(body);
         let to = Collection::<K>::new(&self.hub.client, hub_namespace.as_str(), None);
-        let existing = existing.map(|it| K::of_metadata(it.metadata.clone()));
+        let existing = existing.map(|it| {
+            let mut object = K::default();
+            object.meta_mut().clone_from(&it.metadata);
+            object
+        });
         let is_as_written = |stored: &K| {
             covers(stored.annotations(), &annotations) && stored.content() == source.content()
         };
@@ -434,15 +435,12 @@ pub(crate) fn is_companion(metadata: &ObjectMeta) -> bool {
 }
 
 /// A kind that has companions.
-trait Companion: Object<Scope = NamespaceResourceScope> + Resource + Serialize {
+trait Companion: Object<Scope = NamespaceResourceScope> + Default + Serialize {
     /// The parts that only the controller writes.
     const OWN: &'static [&'static str];
 
     /// Returns the source, if it is of this kind.
     fn from_source(source: Content) -> Option<Self>;
-
-    /// Returns an object with only its metadata.
-    fn of_metadata(metadata: ObjectMeta) -> Self;
 
     /// Returns the fields that a companion has from its source.
     fn content(&self) -> Map<String, Value>;
@@ -455,13 +453,6 @@ impl Companion for ConfigMap {
         match source {
             Content::ConfigMap(it) => Some(it),
             Content::Secret(_) => None,
-        }
-    }
-
-    fn of_metadata(metadata: ObjectMeta) -> Self {
-        Self {
-            metadata,
-            ..Self::default()
         }
     }
 
@@ -480,13 +471,6 @@ impl Companion for Secret {
         match source {
             Content::Secret(it) => Some(it),
             Content::ConfigMap(_) => None,
-        }
-    }
-
-    fn of_metadata(metadata: ObjectMeta) -> Self {
-        Self {
-            metadata,
-            ..Self::default()
         }
     }
 

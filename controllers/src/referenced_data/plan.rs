@@ -18,7 +18,7 @@ use crate::objects::{has_finalizer, is_terminating};
 /// The observations of the controller.
 pub(super) struct Observed<'a> {
     pub(super) deployment: &'a WorkloadDeployment,
-    /// What the template uses.
+    /// The sources that the template uses.
     pub(super) references: &'a References,
     /// The sources that exist, or what is wrong with them.
     pub(super) resolved: Result<Resolved, Problem>,
@@ -67,7 +67,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     }
     let wanted = match &observed.resolved {
         Ok(resolved) => wanted(deployment, resolved, &listed),
-        // What runs keeps what it has.
+        // Running Instances keep their data.
         Err(_) => listed.iter().cloned().collect(),
     };
     let is_needed = uses_data || !wanted.is_empty();

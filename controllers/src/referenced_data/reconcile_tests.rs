@@ -68,17 +68,14 @@ fn sources() -> Vec<Value> {
 impl Controllers {
     async fn start(in_project: Vec<Value>, on_hub: Vec<Value>) -> Self {
         let planes = FakePlanes::start(in_project, on_hub).await;
-        let sources = Arc::new(Sources::default());
         let companions = Arc::new(Companions::new(
             Arc::clone(&planes.hub_caches),
             planes.writer::<CompanionController>(),
-            Arc::clone(&sources),
         ));
         Self {
             data: ReferencedDataController {
                 projects: Arc::clone(&planes.projects),
                 companions: Arc::clone(&companions),
-                sources,
                 writer: planes.writer::<ReferencedDataController>(),
                 publisher: planes.publisher.clone(),
             },

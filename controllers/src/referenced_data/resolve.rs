@@ -16,7 +16,7 @@ pub(super) const SOURCE_MAX: usize = 262_144;
 /// Largest sum of the values of all sources of a WorkloadDeployment, in bytes.
 pub(super) const DEPLOYMENT_MAX: usize = 1_048_576;
 
-/// What is kept of the content of a source.
+/// The facts about a source that are kept instead of its values.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SourceFacts {
     pub(crate) version: SourceVersion,
@@ -54,7 +54,7 @@ impl SourceFacts {
     }
 }
 
-/// What is known about a source.
+/// The result of a look at a source.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Found {
     Facts(SourceFacts),
@@ -82,12 +82,8 @@ pub(super) fn resolve(
     found: &BTreeMap<Source, Found>,
 ) -> Result<Resolved, Problem> {
     let too_long = references.keys().filter(|it| it.name.len() > NAME_MAX);
-    let limit = format!("longer than {NAME_MAX} characters");
-    fail(
-        reason::NAME_TOO_LONG,
-        too_long,
-        &format!("have a name that is {limit}"),
-    )?;
+    let have = format!("have a name that is longer than {NAME_MAX} characters");
+    fail(reason::NAME_TOO_LONG, too_long, &have)?;
     let required = |is_so: fn(&Found) -> bool| {
         let required = references.iter().filter(|(_, it)| !it.is_optional);
         required

@@ -78,9 +78,9 @@ fn of_bytes(
     values.map(move |(key, ByteString(value))| (key.as_str(), value.as_slice(), may_be_text))
 }
 
-/// The facts about the sources that templates use. Shared by the controllers.
+/// The facts about the sources that templates use.
 #[derive(Default)]
-pub(crate) struct Sources {
+pub(super) struct Sources {
     facts: Mutex<HashMap<SourceKey, SourceFacts>>,
 }
 
@@ -130,19 +130,19 @@ impl Sources {
     }
 
     /// Forgets the facts about all sources of a project that is no longer served.
-    pub(crate) fn forget_project(&self, project: &ProjectName) {
+    pub(super) fn forget_project(&self, project: &ProjectName) {
         lock(&self.facts).retain(|key, _| key.project != *project);
     }
 }
 
-/// What the watch of a kind says about a source that exists.
+/// A source that exists, according to the watch of its kind.
 pub(super) enum Current {
     Version(SourceVersion),
     /// The API server of the project refuses to list the kind.
     Unauthorized,
 }
 
-/// Returns what the watch says about a source. Returns `None` if the source does not exist.
+/// Looks for a source in the cache of its kind. Returns `None` if the source does not exist.
 ///
 /// # Errors
 ///

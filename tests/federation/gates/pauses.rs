@@ -39,7 +39,7 @@ pub(crate) async fn a_long_pause_of_the_ledger(gated: &GatedFederation) -> anyho
 }
 
 /// Suspends the project while one Instance has no claim, one waits for a decision, one has a granted claim and a closed
-/// gate, and one ends.
+/// gate, and one ends. No gate opens. If the pause is long enough, the Instance that ends is gone.
 async fn pause(gated: &GatedFederation, length: Duration) -> anyhow::Result<()> {
     let space = gated.space("paused").await?;
     create(&space, ENDS).await?;
@@ -75,19 +75,34 @@ async fn pause(gated: &GatedFederation, length: Duration) -> anyhow::Result<()> 
         is_ending,
     )
     .await?;
+    let project = gated.federation.project();
+    let position = AuditPosition::now([project])?;
     create(&space, FRESH).await?;
     let is_there = |_: &WorkloadDeployment| true;
     wait::until(&space.on_hub(), "fresh-us-dfw", "there", WITHIN, is_there).await?;
 
-    let project = gated.federation.project();
     let (paused, begin) = (PausedPlane::new(project)?, Instant::now());
-    let position = AuditPosition::now([project])?;
+    until_told(&space, FRESH).await?;
     ensure!(
         gate_stays.hits() > 0 && claim_stays.hits() > 0,
         "no fault was injected"
     );
+    // A look at the claim that was answered before the pause has ended by now: it can no longer open the gate.
     drop((gate_stays, claim_stays));
-    while_paused(&space, begin, length).await?;
+    until_told(&space, GRANTED).await?;
+    if length > ENDS_WITHIN {
+        wait::gone(
+            &space.in_cell::<Instance>(DFW),
+            &instance(ENDS),
+            ENDS_WITHIN,
+        )
+        .await?;
+        eprintln!(
+            "the Instance has ended {:.1} s after the project stopped to answer",
+            begin.elapsed().as_secs_f64()
+        );
+    }
+    all_are_closed(&space).await?;
     // This sleep is the rest of the pause.
     sleep_until(begin + length).await;
     all_are_closed(&space).await?;
@@ -120,27 +135,16 @@ async fn pause(gated: &GatedFederation, length: Duration) -> anyhow::Result<()> 
     gated.until_nothing_is_left(&space).await
 }
 
-/// Checks the Instances while the project does not answer. No gate opens. If the pause is long enough, the Instance
-/// that ends is gone.
-async fn while_paused(space: &Space<'_>, begin: Instant, length: Duration) -> anyhow::Result<()> {
-    let instances = space.in_cell::<Instance>(DFW);
-    for workload in [FRESH, GRANTED] {
-        let is_told = |it: &Instance| {
-            let status = it.status.clone().unwrap_or_default();
-            let granted = condition::find(&status.conditions, QUOTA_GRANTED);
-            granted.is_some_and(|it| it.reason == "QuotaBackendUnavailable")
-        };
-        let what = "without an answer";
-        wait::until(&instances, &instance(workload), what, WITHIN, is_told).await?;
-    }
-    if length > ENDS_WITHIN {
-        wait::gone(&instances, &instance(ENDS), ENDS_WITHIN).await?;
-        eprintln!(
-            "the Instance has ended {:.1} s after the project stopped to answer",
-            begin.elapsed().as_secs_f64()
-        );
-    }
-    all_are_closed(space).await
+/// Waits until an Instance says that the project does not answer.
+async fn until_told(space: &Space<'_>, workload: &str) -> anyhow::Result<()> {
+    let is_told = |it: &Instance| {
+        let status = it.status.clone().unwrap_or_default();
+        let granted = condition::find(&status.conditions, QUOTA_GRANTED);
+        granted.is_some_and(|it| it.reason == "QuotaBackendUnavailable")
+    };
+    let (instances, name) = (space.in_cell(DFW), instance(workload));
+    wait::until(&instances, &name, "without an answer", WITHIN, is_told).await?;
+    Ok(())
 }
 
 /// Checks that no gate of an Instance that waits has opened.

@@ -49,13 +49,13 @@ fn of(deployment: &WorkloadDeployment, is_closed: bool) -> Instance {
 
 fn observed<'a>(
     instance: &'a Instance,
-    deployment: &'a WorkloadDeployment,
+    needs: &'a Result<Needed, Unmet>,
     companions: &'a BTreeMap<Source, SourceVersion>,
     cell: &'a CellName,
 ) -> Observed<'a> {
     Observed {
         instance,
-        deployment: Some(deployment),
+        needs,
         companions,
         awaits_data: true,
         cell,
@@ -75,7 +75,8 @@ fn shown(
     let there = there.map(|number| (Source::parse(SOURCE).unwrap(), version(number)));
     let there = there.into_iter().collect();
     let cell = CellName::new("dfw1").unwrap();
-    let plan = plan(&observed(&instance, &deployment, &there, &cell));
+    let needs = needs(&instance, Some(&deployment));
+    let plan = plan(&observed(&instance, &needs, &there, &cell));
     let step = plan.step.map(|step| match step {
         GateStep::Write(conditions) => {
             let condition = conditions.last().unwrap();
@@ -158,8 +159,9 @@ fn an_instance_without_the_gate_is_left_alone() {
     let deployment = using(&needing(7));
     let instance = of(&deployment, false);
     let (none, cell) = (BTreeMap::new(), CellName::new("dfw1").unwrap());
+    let needs = needs(&instance, Some(&deployment));
     assert_eq!(
-        plan(&observed(&instance, &deployment, &none, &cell)),
+        plan(&observed(&instance, &needs, &none, &cell)),
         Plan::default()
     );
 }
@@ -169,9 +171,10 @@ fn a_cell_that_does_not_wait_opens_the_gate() {
     let deployment = using(&json!({}));
     let instance = of(&deployment, true);
     let (none, cell) = (BTreeMap::new(), CellName::new("dfw1").unwrap());
+    let needs = needs(&instance, Some(&deployment));
     let observed = Observed {
         awaits_data: false,
-        ..observed(&instance, &deployment, &none, &cell)
+        ..observed(&instance, &needs, &none, &cell)
     };
     let Some(GateStep::Write(conditions)) = plan(&observed).step else {
         panic!("no condition");

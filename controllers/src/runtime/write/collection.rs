@@ -57,13 +57,7 @@ impl<K: Object> Collection<'_, K> {
     ///
     /// [`ReconcileError::NotServed`] for any other 404, [`ReconcileError::Api`] for other failures.
     pub(crate) async fn read(&self, name: &str) -> Result<Option<K>> {
-        match self.api.get(name).await {
-            Ok(object) => Ok(Some(object)),
-            Err(error) => {
-                let action = format!("get {} {name}", K::kind(&()));
-                absence::require_not_found::<K>(name, action, error).map(|()| None)
-            }
-        }
+        found::<K, _>(name, self.api.get(name).await)
     }
 
     /// Reads the metadata of an object. Returns `None` if it is proved to be absent.
@@ -72,13 +66,7 @@ impl<K: Object> Collection<'_, K> {
     ///
     /// As [`Self::read`].
     pub(crate) async fn read_metadata(&self, name: &str) -> Result<Option<PartialObjectMeta<K>>> {
-        match self.api.get_metadata(name).await {
-            Ok(object) => Ok(Some(object)),
-            Err(error) => {
-                let action = format!("get {} {name}", K::kind(&()));
-                absence::require_not_found::<K>(name, action, error).map(|()| None)
-            }
-        }
+        found::<K, _>(name, self.api.get_metadata(name).await)
     }
 
     /// Lists the metadata of all objects.
@@ -178,6 +166,17 @@ impl<K: Object> Collection<'_, K> {
     async fn list(&self, params: &ListParams) -> Result<MetadataList<K>> {
         let listed = self.api.list_metadata(params).await;
         listed.map_err(|error| ReconcileError::api(format!("list {}", K::plural(&())), error))
+    }
+}
+
+/// Returns the object in the answer to a `get` of kind `K`. Returns `None` if the answer proves that it is absent.
+fn found<K: Object, T>(name: &str, answer: kube::Result<T>) -> Result<Option<T>> {
+    match answer {
+        Ok(object) => Ok(Some(object)),
+        Err(error) => {
+            let action = format!("get {} {name}", K::kind(&()));
+            absence::require_not_found::<K>(name, action, error).map(|()| None)
+        }
     }
 }
 

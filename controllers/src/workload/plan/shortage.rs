@@ -1,5 +1,5 @@
-//! What WorkloadDeployments lack: quota, or ConfigMaps and Secrets. A WorkloadDeployment with a ready Instance is
-//! available nevertheless.
+//! Quota, ConfigMaps and Secrets that WorkloadDeployments lack. A WorkloadDeployment with a ready Instance is available
+//! nevertheless.
 
 use api::WorkloadDeployment;
 use api::condition::{self, Condition};
