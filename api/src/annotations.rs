@@ -60,6 +60,10 @@ pub const QUARANTINE_FINGERPRINT: &str = "compute.datumapis.com/quarantine-finge
 /// When the quarantine began.
 pub const QUARANTINE_TIME: &str = "compute.datumapis.com/quarantine-time";
 
+/// On an Instance of a cell: name of its copy on the hub, if the name contains a hash because another cell of the city
+/// has the readable name. A hub that does not have the copies yet then gets the same names.
+pub const COPY_NAME: &str = "compute.datumapis.com/copy-name";
+
 /// Name of the Instance that a ResourceClaim is for. A label could not have a name of this length.
 pub const INSTANCE_NAME: &str = "compute.datumapis.com/instance-name";
 /// UID of the Instance in its cell that a ResourceClaim is for. A later Instance of this name does not use the claim.
@@ -186,6 +190,12 @@ pub const ALL: &[MetadataKey] = &[
         "Instance; hub",
         "`projector`",
         "When the quarantine began.",
+    ),
+    metadata_key(
+        COPY_NAME,
+        "Instance; cell",
+        "`instance-writeback`",
+        "Name of the Instance's copy on the hub, if another cell of the city has the readable name.",
     ),
     metadata_key(
         INSTANCE_NAME,

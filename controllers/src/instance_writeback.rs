@@ -13,7 +13,7 @@ pub(crate) mod triggers;
 
 use std::sync::Arc;
 
-use api::{Instance, InstanceStatus, finalizers};
+use api::{Instance, InstanceStatus, annotations, finalizers};
 use kube::runtime::events::EventType;
 use kube::{Resource, ResourceExt};
 use multicluster::Outcome;
@@ -74,12 +74,12 @@ impl Controller for InstanceWriteback {
             .copy
             .map(|copy| self.as_written(context, copy, &instance));
         let plan = plan(&self.observed(context, &instance, &hub));
-        if plan.add_finalizer {
-            self.add_finalizer(context, &instance).await?;
+        if plan.writes_metadata() {
+            self.write_metadata(context, &instance, &hub, &plan).await?;
         }
         let written = self.write_copy(context, &instance, &hub, &plan).await;
-        // The write of the finalizer triggers the next reconciliation, which reports.
-        let reported = match plan.add_finalizer {
+        // The write of the metadata triggers the next reconciliation, which reports.
+        let reported = match plan.writes_metadata() {
             true => Ok(()),
             false => {
                 self.report(context, &key, instance, plan.refusal, &written)
@@ -111,11 +111,9 @@ impl InstanceWriteback {
 
     /// Reads the objects on the hub that a copy depends on.
     async fn observe_hub(&self, instance: &Instance) -> Result<HubObjects, ReconcileError> {
-        let (name, own_name) = (
-            instance.namespace().unwrap_or_default(),
-            instance.name_any(),
-        );
-        let copy = NamedCopy::of_instance(&self.cell.hub, &name, &self.cell.name, &own_name);
+        let name = instance.namespace().unwrap_or_default();
+        let metadata = instance.meta();
+        let copy = NamedCopy::of_instance(&self.cell.hub, &name, &self.cell.name, metadata);
         let namespaces = Collection::<Namespace>::of_plane(&self.cell.hub, None);
         let deployments = Collection::<PartialDeployment>::new(&self.cell.hub, &name, None);
         let deployment = async {
@@ -166,14 +164,19 @@ impl InstanceWriteback {
         copy
     }
 
-    async fn add_finalizer(
+    /// Adds the finalizer and the record of the name of the copy in one write.
+    async fn write_metadata(
         &self,
         context: &ReconcileContext,
         instance: &Instance,
+        hub: &HubObjects,
+        plan: &Plan,
     ) -> Result<(), ReconcileError> {
         let (instances, finalizer) = (self.in_cell(instance), finalizers::INSTANCE_CONTROLLER);
+        let record = || (annotations::COPY_NAME.to_owned(), hub.copy_name.clone());
+        let record: StringMap = plan.record_name.then(record).into_iter().collect();
         self.writer
-            .add_finalizer(context, &instances, instance, finalizer, &StringMap::new())
+            .add_finalizer(context, &instances, instance, finalizer, &record)
             .await
             .map(drop)
     }

@@ -2,11 +2,13 @@
 //!
 //! A copy has the name of its Instance. If another cell of the same city has a copy of this name on the hub, or if the
 //! name is not a DNS label, the copy has a name with a hash of the cell. A copy keeps its name: a copy with a hash in
-//! its name stays in use even if the readable name becomes free.
+//! its name stays in use even if the readable name becomes free. The Instance has a record of such a name, so another
+//! hub gets the same names, in whichever order the cells write to it. A cell that is alone in its city has no records.
 
-use api::{CellName, Instance, labels};
+use api::{CellName, Instance, annotations, labels};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::PartialObjectMeta;
-use kube::{Client, ResourceExt};
+use kube::{Client, Resource, ResourceExt};
 
 use crate::names;
 use crate::objects::label;
@@ -24,13 +26,19 @@ pub(super) struct NamedCopy<K> {
 }
 
 impl<K: Object> NamedCopy<K> {
-    /// Reads the copy of an Instance of this cell. The hub is asked for the second name only if the copy of the first
-    /// name does not name this cell.
+    /// Reads the copy of an Instance of this cell. `instance` is the metadata of the Instance. The hub is asked for the
+    /// second name only if the copy of the first name does not name this cell.
     pub(super) async fn read(
         copies: &Collection<'_, K>,
         cell: &CellName,
-        instance: &str,
+        instance: &ObjectMeta,
     ) -> Result<Self, ReconcileError> {
+        let is_recorded = has_record(cell, instance);
+        let instance = instance.name.as_deref().unwrap_or_default();
+        let derived = names::copy_name(instance, cell.as_str());
+        if is_recorded {
+            return Self::read_recorded(copies, cell, instance, derived).await;
+        }
         let copy = copies.read(instance).await?;
         let readable = |copy| Self {
             name: instance.to_owned(),
@@ -40,7 +48,6 @@ impl<K: Object> NamedCopy<K> {
         if copy.as_ref().is_some_and(|copy| names_cell(cell, copy)) {
             return Ok(readable(copy));
         }
-        let derived = names::copy_name(instance, cell.as_str());
         let own = copies.read(&derived).await?;
         Ok(match copy {
             // A copy of the Go manager, which does not name its cell.
@@ -52,6 +59,30 @@ impl<K: Object> NamedCopy<K> {
             },
         })
     }
+
+    /// Reads the copy with the recorded name. A former version, which does not know the record, may have written the
+    /// copy with the readable name.
+    async fn read_recorded(
+        copies: &Collection<'_, K>,
+        cell: &CellName,
+        instance: &str,
+        recorded: String,
+    ) -> Result<Self, ReconcileError> {
+        let copy = copies.read(&recorded).await?;
+        if copy.is_none() {
+            let readable = copies.read(instance).await?;
+            if let Some(readable) = readable.filter(|copy| names_cell(cell, copy)) {
+                return Ok(Self {
+                    name: instance.to_owned(),
+                    copy: Some(readable),
+                });
+            }
+        }
+        Ok(Self {
+            name: recorded,
+            copy,
+        })
+    }
 }
 
 impl NamedCopy<Instance> {
@@ -61,7 +92,7 @@ impl NamedCopy<Instance> {
         hub: &Client,
         namespace: &str,
         cell: &CellName,
-        instance: &str,
+        instance: &ObjectMeta,
     ) -> Result<Self, ReconcileError> {
         let copies = Collection::<Instance>::new(hub, namespace, None);
         match Self::read(&copies, cell, instance).await {
@@ -78,6 +109,22 @@ impl NamedCopy<Instance> {
             read => read,
         }
     }
+}
+
+/// Returns whether the Instance has a record of the only name with a hash that its copy can have. A customer can write
+/// another value into the template.
+fn has_record(cell: &CellName, instance: &ObjectMeta) -> bool {
+    let annotations = instance.annotations.as_ref();
+    let recorded = annotations.and_then(|it| it.get(annotations::COPY_NAME));
+    let name = instance.name.as_deref().unwrap_or_default();
+    recorded.is_some_and(|recorded| *recorded == names::copy_name(name, cell.as_str()))
+}
+
+/// Returns whether the Instance must record the name of its copy before the copy is written. A name that is no DNS
+/// label leads to the same name on every hub.
+pub(super) fn needs_record(cell: &CellName, instance: &Instance, copy_name: &str) -> bool {
+    let name = instance.name_any();
+    copy_name != name && names::is_dns_label(&name) && !has_record(cell, instance.meta())
 }
 
 /// Returns whether the copy says that this cell wrote it.

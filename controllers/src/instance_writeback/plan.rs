@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use kube::core::PartialObjectMeta;
 use kube::{Resource, ResourceExt};
 
-use super::copy_name::is_of_another;
+use super::copy_name::{is_of_another, needs_record};
 use crate::generation::instance_status;
 use crate::instance::plan::readiness;
 use crate::objects::{
@@ -57,6 +57,8 @@ pub(super) struct HubObjects {
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Plan {
     pub(super) add_finalizer: bool,
+    /// Record the name of the copy on the Instance, in the same write as the finalizer.
+    pub(super) record_name: bool,
     /// When to read the hub again, if the hub does not allow a copy now. No watch reports a change on the hub.
     pub(super) look_again: Option<Duration>,
     /// The labels of the copy, if the copy must be written.
@@ -64,6 +66,13 @@ pub(super) struct Plan {
     pub(super) copy_status: Option<InstanceStatus>,
     /// The report if the hub does not allow the copy now. If this is `None`, the writes to the hub decide the report.
     pub(super) refusal: Option<CopyReport>,
+}
+
+impl Plan {
+    /// Returns whether the plan changes the metadata of the Instance.
+    pub(super) fn writes_metadata(&self) -> bool {
+        self.add_finalizer || self.record_name
+    }
 }
 
 /// Returns the actions for an Instance that is not terminating.
@@ -106,6 +115,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     let (apply_copy, copy_status) = copy_changes(instance, hub, ownership, &status);
     Plan {
         add_finalizer: !has_finalizer,
+        record_name: needs_record(cell, instance, &hub.copy_name),
         apply_copy,
         // The status is not copied until `Ready` is current. The write of that condition triggers the next
         // reconciliation.

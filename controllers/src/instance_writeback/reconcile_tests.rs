@@ -15,6 +15,7 @@ use crate::fixtures::servers::{
 use crate::instance::ReadinessController;
 use crate::names;
 
+mod copy_names;
 mod other_crds;
 mod refusals;
 mod undecodable;
@@ -358,6 +359,10 @@ async fn the_instances_of_two_cells_have_copies_with_names_that_stay() {
     let own = names::copy_name(NAME, "dfw1");
     let of = |name: &str, cell: &str| (name.to_owned(), cell.to_owned());
     assert_eq!(copies(&planes), [of(NAME, "dfw2"), of(&own, "dfw1")]);
+    assert_eq!(
+        in_cell(&planes).unwrap().annotations()[annotations::COPY_NAME],
+        own
+    );
     assert!(!json!(in_cell(&planes)).to_string().contains("CopiedToHub"));
     // The name stays although the readable copy no longer names its cell, and although the readable name becomes free.
     planes

@@ -4,8 +4,8 @@
 //! WorkloadDeployment.
 
 use api::finalizers;
-use kube::ResourceExt;
 use kube::core::PartialObjectMetaExt;
+use kube::{Resource, ResourceExt};
 
 use super::InstanceWriteback;
 use super::copy_name::{NamedCopy, PartialInstance, is_of_another};
@@ -39,11 +39,11 @@ impl InstanceWriteback {
             return Ok(());
         }
         let copies = Collection::<PartialInstance>::new(&self.cell.hub, &key.namespace, None);
-        let mut named = NamedCopy::read(&copies, &self.cell.name, &key.name).await?;
+        let mut named = NamedCopy::read(&copies, &self.cell.name, instance.meta()).await?;
         require_hub_of_cell(&self.cell, &key.namespace).await?;
         if named.copy.is_none() {
             // The address may have led to another hub before the hub was identified.
-            named = NamedCopy::read(&copies, &self.cell.name, &key.name).await?;
+            named = NamedCopy::read(&copies, &self.cell.name, instance.meta()).await?;
         }
         // A copy of the Go manager does not name its cell. It goes with the Instance, because nothing else deletes it
         // later. If another cell of the city has an Instance of this name, that cell writes its copy again.
