@@ -39,10 +39,12 @@ use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use crate::waiting::WaitingInstances;
+use access::ClaimAccess;
 pub use ledger::ConnectLedger;
 pub(crate) use ledger::{Ledgers, QuotaWatches};
 use plan::{
-    Ledger, Observed, Plan, QuotaStep, is_denied, is_managed, is_settled, plan, waiting_since,
+    Ledger, Observed, Plan, QuotaStep, fits, is_denied, is_granted, is_managed, is_settled, plan,
+    waiting_since,
 };
 pub(crate) use replacement::{Held, ReplacementQuota, asked_again};
 
@@ -71,9 +73,9 @@ pub(crate) struct QuotaController {
 impl Controller for QuotaController {
     const NAME: &'static str = "quota";
     type Key = ClaimKey;
-    /// A project may be far away, so a reconciliation mostly waits.
+    /// A project may be far away, so a reconciliation mostly waits. One project leaves half of the places to the others.
     const LIMITS: Limits = Limits {
-        per_tenant: 16,
+        per_tenant: 32,
         ..Limits::DEFAULT
     };
 
@@ -128,11 +130,17 @@ impl QuotaController {
         if !is_managed(&instance) {
             return Ok(Outcome::Settled);
         }
-        if is_settled(&instance) && self.has_granted_claim(key) {
+        let watched = self.watched_claims(key);
+        let mut granted = watched.iter().filter(|claim| is_granted(claim));
+        if is_settled(&instance) && granted.clone().next().is_some() {
             self.note_waiting(key, None);
             return Ok(Outcome::Settled);
         }
-        let mut access = self.look(key).await;
+        let requests = amounts::requests(&instance.spec);
+        let mut access = match granted.find(|claim| fits(claim, &instance, &requests)) {
+            Some(claim) => ClaimAccess::unchanged(claim),
+            None => self.look(key).await,
+        };
         self.note_try(key, &access.ledger);
         // The Instance may have changed during the requests to the project.
         let Some(mut instance) = self.newest(key, &instance)? else {
@@ -145,7 +153,7 @@ impl QuotaController {
                 ledger: &access.ledger,
                 requests: &requests,
                 has_room: is_denied(&instance) && access.has_room(&requests),
-                is_watched: self.has_watched_claim(key),
+                is_watched: !self.watched_claims(key).is_empty(),
                 last_try: self.last_try(key),
                 now: context.now(),
             });

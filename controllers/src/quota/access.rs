@@ -30,6 +30,14 @@ pub(super) struct ClaimTarget {
 }
 
 impl ClaimAccess {
+    /// Makes the access to a claim that needs no change.
+    pub(super) fn unchanged(claim: &ResourceClaim) -> Self {
+        Self {
+            ledger: Ledger::Known(Some(Box::new(claim.clone()))),
+            target: None,
+        }
+    }
+
     /// Returns whether the project is seen to have these amounts left.
     pub(super) fn has_room(&self, requests: &[ResourceRequest]) -> bool {
         let target = self.target.as_ref();
@@ -38,29 +46,14 @@ impl ClaimAccess {
 }
 
 impl QuotaController {
-    /// Returns whether the watch shows that the Instance has a granted claim.
-    pub(super) fn has_granted_claim(&self, key: &ClaimKey) -> bool {
-        self.with_ledger(key, ProjectLedger::has_granted_claim)
-    }
-
-    /// Returns whether the watch shows a claim of the Instance.
-    pub(super) fn has_watched_claim(&self, key: &ClaimKey) -> bool {
-        self.with_ledger(key, ProjectLedger::has_claim)
-    }
-
-    fn with_ledger(
-        &self,
-        key: &ClaimKey,
-        holds: impl FnOnce(&ProjectLedger, &Claimant<'_>, &Upstream) -> bool,
-    ) -> bool {
-        let Some(ledgers) = &self.ledgers else {
-            return false;
-        };
-        let Ok(upstream) = self.upstream(key) else {
-            return false;
-        };
-        let ledger = ledgers.used(&upstream.project);
-        ledger.is_some_and(|ledger| holds(&ledger, &self.claimant(key), &upstream))
+    /// Returns the claims of the Instance that the watch shows.
+    pub(super) fn watched_claims(&self, key: &ClaimKey) -> Vec<Arc<ResourceClaim>> {
+        let ledgers = self.ledgers.as_ref();
+        let ledger = ledgers.zip(self.upstream(key).ok());
+        let ledger = ledger.and_then(|(ledgers, it)| Some((ledgers.used(&it.project)?, it)));
+        ledger.map_or_else(Vec::new, |(ledger, upstream)| {
+            ledger.watched_claims(&self.claimant(key), &upstream)
+        })
     }
 
     /// Reads the claim of an Instance.

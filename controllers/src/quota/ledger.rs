@@ -26,7 +26,7 @@ use tracing::{info, warn};
 
 use super::bounded::bounded;
 use super::claim::Claimant;
-use super::plan::{LedgerProblem, Remedy, is_granted};
+use super::plan::{LedgerProblem, Remedy};
 use crate::hub::upstream::Upstream;
 use crate::lock::lock;
 use crate::objects::is_terminating;
@@ -206,19 +206,8 @@ impl ProjectLedger {
         Ok(found)
     }
 
-    /// Returns whether the watch shows that the Instance has a granted claim, so that no request is needed.
-    pub(super) fn has_granted_claim(&self, claimant: &Claimant<'_>, upstream: &Upstream) -> bool {
-        let claims = self.watched_claims(claimant, upstream);
-        claims.iter().any(|claim| is_granted(claim))
-    }
-
-    /// Returns whether the watch shows a claim of the Instance.
-    pub(super) fn has_claim(&self, claimant: &Claimant<'_>, upstream: &Upstream) -> bool {
-        !self.watched_claims(claimant, upstream).is_empty()
-    }
-
     /// Returns the claims of the Instance that the watch shows.
-    fn watched_claims(
+    pub(super) fn watched_claims(
         &self,
         claimant: &Claimant<'_>,
         upstream: &Upstream,

@@ -161,6 +161,16 @@ pub(super) fn is_granted(claim: &ResourceClaim) -> bool {
     !is_terminating(claim) && decision(claim) == ClaimDecision::Granted
 }
 
+/// Returns whether a claim was made for this Instance, and for these amounts.
+pub(super) fn fits(
+    claim: &ResourceClaim,
+    instance: &Instance,
+    requests: &[ResourceRequest],
+) -> bool {
+    amounts::are_equal(&claim.spec.requests, requests)
+        && !is_of_former(claim.meta(), instance.meta())
+}
+
 /// Plans for an Instance that is not terminating.
 pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     let instance = observed.instance;
@@ -205,9 +215,7 @@ fn of_claim(observed: &Observed<'_>, claim: &ResourceClaim) -> Plan {
     }
     // A machine that runs keeps a claim of another size, or of a former Instance. Without the claim, it could lose its
     // quota.
-    let is_right = amounts::are_equal(&claim.spec.requests, observed.requests)
-        && !is_of_former(claim.meta(), observed.instance.meta());
-    if is_gated(observed.instance) && !is_right {
+    if is_gated(observed.instance) && !fits(claim, observed.instance, observed.requests) {
         return Plan::step(QuotaStep::DeleteClaim);
     }
     let message = decision::message(claim);

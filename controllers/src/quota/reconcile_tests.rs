@@ -270,6 +270,40 @@ async fn an_undecided_claim_is_read_rarely_while_it_is_watched() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_grant_that_the_watch_shows_needs_no_request_to_the_project() {
+    let system = System::start_watched(new_instance(), true, true).await;
+    system.reconcile().await;
+    system.grant(CLAIM);
+    settle().await;
+    system.writes();
+    let requests = system.project.requests();
+    system.reconcile().await;
+    assert_eq!(system.writes(), [CONDITION, INSTANCE]);
+    assert_eq!(system.project.requests(), requests);
+}
+
+/// The watch shows a granted claim of a former Instance.
+#[tokio::test(start_paused = true)]
+async fn a_watched_claim_of_a_former_instance_is_made_anew() {
+    let system = System::start_watched(new_instance(), true, true).await;
+    system.reconcile().await;
+    let annotations = json!({
+        api::annotations::INSTANCE_NAME: NAME, api::annotations::INSTANCE_UID: "former",
+    });
+    system
+        .project
+        .modify::<ResourceClaim>("default", CLAIM, |claim| {
+            claim["metadata"]["annotations"] = annotations;
+        });
+    system.grant(CLAIM);
+    settle().await;
+    system.writes();
+    system.reconcile().await;
+    assert_eq!(system.writes(), [DELETE, CREATE]);
+    assert_eq!(system.gates(), ["Network", "Quota"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_denied_instance_is_tried_again_as_soon_as_the_project_has_room() {
     let system = System::start_watched(new_instance(), true, true).await;
     system.project.put(objects::namespace("milo-system", "2"));

@@ -92,7 +92,7 @@ impl QuotaController {
         key: &ClaimKey,
     ) -> Result<Outcome, ReconcileError> {
         self.waiting.forget(key);
-        if !lock(&self.left).contains_key(key) && !self.has_watched_claim(key) {
+        if !lock(&self.left).contains_key(key) && self.watched_claims(key).is_empty() {
             self.forget(key);
             return Ok(Outcome::Gone);
         }
