@@ -39,7 +39,6 @@ use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use crate::waiting::WaitingInstances;
-use access::ClaimAccess;
 pub use ledger::ConnectLedger;
 pub(crate) use ledger::{Ledgers, QuotaWatches};
 use plan::{
@@ -137,10 +136,8 @@ impl QuotaController {
             return Ok(Outcome::Settled);
         }
         let requests = amounts::requests(&instance.spec);
-        let mut access = match granted.find(|claim| fits(claim, &instance, &requests)) {
-            Some(claim) => ClaimAccess::unchanged(claim),
-            None => self.look(key).await,
-        };
+        let usable = granted.find(|claim| fits(claim, &instance, &requests));
+        let mut access = self.look(key, usable.cloned()).await;
         self.note_try(key, &access.ledger);
         // The Instance may have changed during the requests to the project.
         let Some(mut instance) = self.newest(key, &instance)? else {

@@ -30,14 +30,6 @@ pub(super) struct ClaimTarget {
 }
 
 impl ClaimAccess {
-    /// Makes the access to a claim that needs no change.
-    pub(super) fn unchanged(claim: &ResourceClaim) -> Self {
-        Self {
-            ledger: Ledger::Known(Some(Box::new(claim.clone()))),
-            target: None,
-        }
-    }
-
     /// Returns whether the project is seen to have these amounts left.
     pub(super) fn has_room(&self, requests: &[ResourceRequest]) -> bool {
         let target = self.target.as_ref();
@@ -56,12 +48,19 @@ impl QuotaController {
         })
     }
 
-    /// Reads the claim of an Instance.
-    pub(super) async fn look(&self, key: &ClaimKey) -> ClaimAccess {
+    /// Reads the claim of an Instance. A claim that the watch shows and that needs no change is not read.
+    pub(super) async fn look(
+        &self,
+        key: &ClaimKey,
+        usable: Option<Arc<ResourceClaim>>,
+    ) -> ClaimAccess {
         let without = |ledger| ClaimAccess {
             ledger,
             target: None,
         };
+        if let Some(claim) = usable {
+            return without(Ledger::Known(Some(Box::new(Arc::unwrap_or_clone(claim)))));
+        }
         let Some(ledgers) = &self.ledgers else {
             return without(Ledger::Disabled);
         };

@@ -29,7 +29,7 @@ impl QuotaController {
             return Ok(Outcome::Settled);
         }
         for _ in 0..STEPS_MAX {
-            let mut access = self.look(key).await;
+            let mut access = self.look(key, None).await;
             let Plan { step, look_again } = end(&instance, &access.ledger, context.now());
             let proof = match step {
                 Some(QuotaStep::Release(proof)) => proof,
@@ -102,7 +102,7 @@ impl QuotaController {
             return Ok(Outcome::Settled);
         }
         for _ in 0..STEPS_MAX {
-            let mut access = self.look(key).await;
+            let mut access = self.look(key, None).await;
             if let Ledger::Known(Some(claim)) = &access.ledger
                 && !is_terminating(claim.as_ref())
             {

@@ -36,6 +36,8 @@ pub(crate) async fn a_claim_is_deleted_by_hand(gated: &GatedFederation) -> anyho
     gated.allow_all().await?;
     space.until_settled("web", 1).await?;
     gated.until_all_run(&space, &[DFW], 1).await?;
+    // The status of the interface comes after the start.
+    quiet(&gated.federation).await?;
 
     let before = space.in_cell::<Instance>(DFW).get(name).await?;
     delete_claim(gated, &space, name).await?;
