@@ -302,7 +302,8 @@ impl Projector {
         }
     }
 
-    /// Returns the state of the cell of an Instance on the hub. An Instance of the Go manager does not name its cell.
+    /// Returns the state of the cell of an Instance on the hub, or of a projection. An Instance of the Go manager does
+    /// not name its cell.
     fn cell_of(&self, instance: Option<&Arc<Instance>>) -> CellState {
         let cell = instance.and_then(|instance| label(instance.as_ref(), labels::SOURCE_CLUSTER));
         cell.map_or(CellState::Reachable, |cell| self.hub.cells.state(cell))

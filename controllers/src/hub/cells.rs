@@ -19,11 +19,18 @@ pub(crate) enum CellState {
     Reachable,
     /// The Cluster is not Ready, or does not exist.
     Unreachable {
-        /// When the Cluster stopped being Ready. `None` if its condition does not contain the time.
+        /// When the Cluster stopped being Ready. `None` if the Cluster does not exist.
         since: Option<Timestamp>,
         /// The reason. Users read it.
         message: String,
     },
+}
+
+impl CellState {
+    /// Returns whether the cell is still a member of the federation but does not answer, so its Instances may run.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        matches!(self, Self::Unreachable { since: Some(_), .. })
+    }
 }
 
 /// The Clusters of the hub, and the bindings of WorkloadDeployments.

@@ -88,6 +88,7 @@ impl Projector {
         let evidence = Evidence {
             hub,
             projection,
+            cell: self.cell_of(Some(projection)),
             deployment: deployment.as_deref(),
             copy: copy.as_deref(),
             instances: &instances,

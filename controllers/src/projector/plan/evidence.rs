@@ -7,6 +7,7 @@ use std::sync::Arc;
 use api::{Instance, WorkloadDeployment, WorkloadDeploymentStatus, labels};
 use kube::Resource;
 
+use crate::hub::cells::CellState;
 use crate::hub::identity::{HubIdentity, recorded_hub};
 use crate::objects::{is_terminating, label};
 
@@ -14,6 +15,8 @@ use crate::objects::{is_terminating, label};
 pub(in crate::projector) struct Evidence<'a> {
     pub(in crate::projector) hub: &'a HubIdentity,
     pub(in crate::projector) projection: &'a Instance,
+    /// The state of the cell that the projection names.
+    pub(in crate::projector) cell: CellState,
     /// The WorkloadDeployment of the project.
     pub(in crate::projector) deployment: Option<&'a WorkloadDeployment>,
     /// The copy of the WorkloadDeployment on the hub.
@@ -30,6 +33,12 @@ impl Evidence<'_> {
         let record = recorded_hub(deployment.meta());
         if record.is_some_and(|record| Some(record) != self.hub.uid()) {
             return Some("the record of the hub in use in the WorkloadDeployment".to_owned());
+        }
+        // The report of another cell of the city says nothing about this cell. A cell without a Cluster never answers
+        // again, and its projections must end.
+        if self.cell.is_cut_off() {
+            let cell = label(self.projection, labels::SOURCE_CLUSTER).unwrap_or_default();
+            return Some(format!("cell {cell}, which cannot be reached"));
         }
         let status = self.copy.and_then(|copy| copy.status.as_ref());
         if self.hub.replaces_another() {
@@ -120,6 +129,7 @@ mod tests {
         let evidence = Evidence {
             hub,
             projection,
+            cell: CellState::Reachable,
             deployment,
             copy,
             instances,
