@@ -17,7 +17,7 @@ use crate::cell::CellCaches;
 pub use crate::cell::networks::Networking;
 use crate::cell::networks::{NetworkReflectors, Optional};
 use crate::data_gate::DataGateController;
-use crate::deployment::DeploymentController;
+use crate::deployment::{AbsentInstances, DeploymentController};
 use crate::gate::{self, Gate};
 use crate::instance::ReadinessController;
 use crate::instance_writeback::InstanceWriteback;
@@ -166,14 +166,14 @@ fn deployment_controller(
         writer: Writer::new(DeploymentController::NAME, metrics),
         gates,
         quota,
-        after_last_instance: Box::new({
+        absent: AbsentInstances::new({
             let (cell, queues) = (Arc::clone(cell), queues.clone());
             move |instance| {
                 let change = Change {
                     former: None,
                     current: Some(instance),
                 };
-                queues.wake(CellSource::AfterLastInstance, change, &cell);
+                queues.wake(CellSource::AbsentInstances, change, &cell);
             }
         }),
     }

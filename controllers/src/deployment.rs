@@ -1,5 +1,6 @@
 //! Creates and replaces the Instances of a WorkloadDeployment in a cell (docs/concepts/flow.md#rollout).
 
+mod absent;
 mod ending;
 mod plan;
 #[cfg(test)]
@@ -11,7 +12,6 @@ use std::sync::Arc;
 
 use api::instance::InstanceControllerSpec;
 use api::{Instance, InstanceSpec, WorkloadDeployment, finalizers};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use kube::core::{PartialObjectMeta, PartialObjectMetaExt};
 use multicluster::Outcome;
@@ -28,6 +28,7 @@ use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use crate::template::template_hash;
+pub(crate) use absent::AbsentInstances;
 use plan::{RolloutStep, instance_name, linking_labels, ordinal, status_after_refusal};
 use view::{QuotaAnswers, View};
 
@@ -38,9 +39,7 @@ pub(crate) struct DeploymentController {
     pub(crate) gates: Vec<Gate>,
     /// The quota that a replaced Instance needs.
     pub(crate) quota: ReplacementQuota,
-    /// Called when the rollout of a WorkloadDeployment has no step left. The argument contains the namespace and the
-    /// name of the Instance with the next ordinal.
-    pub(crate) after_last_instance: Box<dyn Fn(&ObjectMeta) + Send + Sync>,
+    pub(crate) absent: AbsentInstances,
 }
 
 impl Controller for DeploymentController {
@@ -54,7 +53,10 @@ impl Controller for DeploymentController {
     ) -> Result<Outcome, ReconcileError> {
         let deployment = match self.cell.deployments.get(&key.namespace, &key.name) {
             Ok(Some(deployment)) => deployment,
-            Ok(None) => return Ok(Outcome::Gone),
+            Ok(None) => {
+                self.absent.forget(&key);
+                return Ok(Outcome::Gone);
+            }
             Err(undecodable) => {
                 let Some(deployment) = self.terminating(&key) else {
                     return Err(undecodable.into());
@@ -173,12 +175,7 @@ impl DeploymentController {
         errors.result()?;
         let deletes = |step: &RolloutStep| matches!(step, RolloutStep::Delete(_));
         if !plan.steps.iter().any(deletes) && !is_terminating(deployment) {
-            let name = instance_name(deployment, deployment.spec.desired_replicas());
-            (self.after_last_instance)(&ObjectMeta {
-                namespace: Some(namespace),
-                name: Some(name),
-                ..ObjectMeta::default()
-            });
+            self.absent.report(&view);
         }
         if plan.remove_finalizer {
             self.release(context, &deployments, deployment).await?;

@@ -16,7 +16,8 @@ use kube::ResourceExt;
 use crate::objects::{covers, has_finalizer, is_terminating};
 use observed::{Instances, is_drifted, undecodable};
 pub(super) use observed::{
-    Observed, QuotaAnswers, instance_name, linking_labels, ordinal, quota_key, spec_of_template,
+    Observed, QuotaAnswers, instance_name, linking_labels, ordinal, ordinal_of_name, quota_key,
+    spec_of_template,
 };
 pub(super) use rollout::RolloutStep;
 use rollout::steps;

@@ -23,7 +23,7 @@ async fn start_with(gates: &[Gate]) -> (CellPlanes, DeploymentController) {
         quota: ReplacementQuota::new(Arc::clone(&planes.caches), None),
         cell: Arc::clone(&planes.caches),
         writer: Writer::new(DeploymentController::NAME, &planes.metrics),
-        after_last_instance: Box::new(|_| {}),
+        absent: AbsentInstances::new(|_| {}),
     };
     (planes, controller)
 }
@@ -72,17 +72,57 @@ async fn an_instance_is_created_with_the_finalizer_of_the_writeback() {
     assert_eq!(take_writes(&planes.servers()), [""; 0]);
 }
 
+/// The first ordinal after the wanted number is looked for each time, and the others once.
 #[tokio::test(start_paused = true)]
-async fn copies_after_the_last_instance_are_looked_for_while_an_instance_is_not_ready() {
+async fn copies_of_absent_instances_are_looked_for_while_an_instance_is_not_ready() {
     let (planes, mut controller) = start().await;
     let (sender, looked_for) = std::sync::mpsc::channel();
-    controller.after_last_instance = Box::new(move |next| {
-        sender.send(next.name.clone()).unwrap();
+    controller.absent = AbsentInstances::new(move |absent| {
+        sender.send(absent.name.clone().unwrap()).unwrap();
     });
+    let names = || looked_for.try_iter().collect::<Vec<_>>().join(" ");
+    let scale = async |replicas: i32| {
+        planes
+            .cell
+            .modify::<WorkloadDeployment>(HUB_NAMESPACE, "web", |web| {
+                web["spec"]["scaleSettings"]["minReplicas"] = json!(replicas);
+            });
+        settle().await;
+    };
+    let pass = async || {
+        reconcile(&controller, object_key("web"))
+            .await
+            .unwrap()
+            .unwrap();
+    };
+    pass().await;
+    assert_eq!(names(), "web-0 web-1 web-2 web-3 web-4");
     converge(&controller, || object_key("web"), &planes.servers()).await;
     let instance = planes.cell.get::<Instance>(HUB_NAMESPACE, "web-0").unwrap();
     assert!(instance.status.is_none(), "it is not ready");
-    assert_eq!(looked_for.try_iter().last(), Some(Some("web-1".to_owned())));
+    names();
+    pass().await;
+    assert_eq!(names(), "web-1");
+    scale(3).await;
+    pass().await;
+    assert_eq!(names(), "web-3 web-5 web-6");
+    scale(900).await;
+    pass().await;
+    let missing = "web-7 web-8 web-9 web-10";
+    assert_eq!(
+        names(),
+        format!("{missing} web-900 web-901 web-902 web-903")
+    );
+    // Another WorkloadDeployment of the same name.
+    planes
+        .cell
+        .remove::<WorkloadDeployment>(HUB_NAMESPACE, "web");
+    settle().await;
+    pass().await;
+    planes.cell.put(copy("web"));
+    settle().await;
+    pass().await;
+    assert_eq!(names(), "web-1 web-2 web-3 web-4");
 }
 
 /// The quota controller removes the gate. A later apply of the deployment controller must not add it again, and must
@@ -148,7 +188,7 @@ async fn a_new_instance_has_its_gates_in_order_and_the_location_of_the_cell() {
         quota: ReplacementQuota::new(Arc::clone(&planes.caches), None),
         cell: Arc::clone(&planes.caches),
         writer: Writer::new(DeploymentController::NAME, &planes.metrics),
-        after_last_instance: Box::new(|_| {}),
+        absent: AbsentInstances::new(|_| {}),
     };
     converge(&controller, || object_key("web"), &planes.servers()).await;
     let instance = || planes.cell.get::<Instance>(HUB_NAMESPACE, "web-0").unwrap();

@@ -76,7 +76,7 @@ mod tests {
             case("not owned", instances, None, Some(&web), &[]),
             case("of another kind", instances, None, Some(&of_other_kind), &[]),
             case("autoscaler", CellSource::Autoscalers, None, Some(&web), &["web"]),
-            case("after the last", CellSource::AfterLastInstance, None, Some(&of_web), &[]),
+            case("absent", CellSource::AbsentInstances, None, Some(&of_web), &[]),
         ];
         assert_cases(ON_CELL, &cases, &());
     }

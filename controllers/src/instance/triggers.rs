@@ -33,7 +33,7 @@ mod tests {
             case("changed", instances, it, it, own()),
             case("deleted", instances, it, None, own()),
             case("deployment", CellSource::Deployments, None, it, vec![]),
-            case("after the last", CellSource::AfterLastInstance, None, it, vec![]),
+            case("absent", CellSource::AbsentInstances, None, it, vec![]),
         ];
         assert_cases(ON_CELL, &cases, &());
     }

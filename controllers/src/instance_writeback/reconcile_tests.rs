@@ -406,3 +406,30 @@ async fn a_copy_with_a_derived_name_that_was_left_is_deleted() {
     let left = (names::copy_name("web-1", "dfw2"), "dfw2".to_owned());
     assert_eq!(copies(&planes), [left]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn copies_that_were_left_are_found_beyond_a_short_gap() {
+    let (planes, writeback) = start().await;
+    for ordinal in [1, 3, 7, 12] {
+        let mut copy = json!(instance(HUB_NAMESPACE, &format!("web-{ordinal}")));
+        copy["metadata"]["labels"] = json!({labels::SOURCE_CLUSTER: "dfw1"});
+        planes.hub.put(copy);
+    }
+    let names = || copies(&planes).into_iter().map(|(name, _)| name);
+    for (key, left) in [
+        ("web-2", vec!["web-1", "web-12", "web-3", "web-7"]),
+        ("web-1", vec!["web-12"]),
+    ] {
+        reconcile(&writeback, object_key(key))
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(names().collect::<Vec<_>>(), left, "{key}");
+    }
+    let requests = planes.hub.requests();
+    reconcile(&writeback, object_key("web-2"))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(planes.hub.requests(), requests + 2);
+}

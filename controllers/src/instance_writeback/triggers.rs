@@ -11,8 +11,8 @@ pub(crate) const ON_CELL: &[Trigger<CellSource, (), ObjectKey>] = &[
         keys: |change, ()| change.versions().map(ObjectKey::of).collect(),
     },
     Trigger {
-        source: CellSource::AfterLastInstance,
-        reason: "the hub may have kept a copy of an Instance that the cell no longer has",
+        source: CellSource::AbsentInstances,
+        reason: "the hub may have a copy of an Instance that the cell does not have",
         keys: |change, ()| change.current.map(ObjectKey::of).into_iter().collect(),
     },
 ];
@@ -24,7 +24,7 @@ mod tests {
     use crate::runtime::triggers::fakes::named;
 
     #[test]
-    fn an_instance_and_the_one_after_the_last_wake_the_write_back() {
+    fn instances_and_absent_ones_wake_the_write_back() {
         let instance = named("ns-1", "web-0");
         let own = || vec![ObjectKey::of(&instance)];
         let case = |name, source, former, current, keys| TriggerCase {
@@ -40,7 +40,7 @@ mod tests {
             case("new", instances, None, it, own()),
             case("changed", instances, it, it, own()),
             case("deleted", instances, it, None, own()),
-            case("after the last", CellSource::AfterLastInstance, None, it, own()),
+            case("absent", CellSource::AbsentInstances, None, it, own()),
             case("deployment", CellSource::Deployments, None, it, vec![]),
         ];
         assert_cases(ON_CELL, &cases, &());

@@ -109,9 +109,8 @@ pub(crate) enum CellSource {
     Subnets,
     /// A kind of the network operator has been listed. The change has no object.
     NetworkKinds,
-    /// The Instance with the ordinal after the last Instance of a complete WorkloadDeployment. The cell does not have
-    /// this Instance, but the hub may still have a copy of it.
-    AfterLastInstance,
+    /// Instances that the cell does not have, with names of a WorkloadDeployment. The hub may still have copies of them.
+    AbsentInstances,
 }
 
 /// Adds to `queue` the keys of every row of this source.

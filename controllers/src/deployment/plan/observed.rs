@@ -123,7 +123,11 @@ pub(in crate::deployment) fn ordinal(
     ordinal_of_name(deployment, instance.metadata.name.as_deref()?)
 }
 
-pub(super) fn ordinal_of_name(deployment: &WorkloadDeployment, name: &str) -> Option<i32> {
+/// Returns the ordinal in this name, if it is the name of an Instance of this WorkloadDeployment.
+pub(in crate::deployment) fn ordinal_of_name(
+    deployment: &WorkloadDeployment,
+    name: &str,
+) -> Option<i32> {
     let ordinal: i32 = name
         .strip_prefix(&deployment.name_any())?
         .strip_prefix('-')?

@@ -2,7 +2,7 @@
 
 use api::WorkloadDeployment;
 
-use crate::deployment::DeploymentController;
+use crate::deployment::{AbsentInstances, DeploymentController};
 use crate::fixtures::servers::{CellPlanes, terminating_json};
 use crate::names;
 use crate::quota::ReplacementQuota;
@@ -44,7 +44,7 @@ async fn an_undecodable_instance_goes_with_its_deployment() {
         quota: ReplacementQuota::new(Arc::clone(&planes.caches), None),
         cell: Arc::clone(&planes.caches),
         writer: Writer::new(DeploymentController::NAME, &planes.metrics),
-        after_last_instance: Box::new(|_| {}),
+        absent: AbsentInstances::new(|_| {}),
     };
     converge(&deployments, || object_key("web"), &planes.servers()).await;
     let has_deployment = || {
