@@ -1,6 +1,7 @@
-//! Tests of all controllers together on a paused clock: they make no write while nothing changes, and a process that
-//! may not write keeps no keys.
+//! Tests of all controllers together on a paused clock: they make no write while nothing changes, and a process keeps
+//! no keys of deleted objects, nor any key while it may not write.
 
+mod ended_keys;
 mod networks;
 mod quota;
 
@@ -25,12 +26,14 @@ use crate::{cell_controllers, management_controllers};
 
 const WEB: &str = "web-us-dfw";
 /// The controllers of both planes.
-const CONTROLLERS: [&str; 12] = [
+const CONTROLLERS: [&str; 15] = [
     "workload",
     "federator",
     "policy",
     "projector",
     "namespace",
+    "referenced-data",
+    "companion",
     "customizations",
     "deployment",
     "autoscaler",
@@ -38,6 +41,7 @@ const CONTROLLERS: [&str; 12] = [
     "instance-writeback",
     "quota",
     "network",
+    "data-gate",
 ];
 /// Many times longer than every interval of the controllers: resync, renewed watches, re-application.
 const HOURS: Duration = Duration::from_hours(6);
@@ -77,7 +81,7 @@ impl System {
     /// Starts the controllers in a process that may not write yet. The cell enforces quota or not, and makes networks
     /// in this way.
     fn start_cell(enforces_quota: bool, networking: Networking) -> Self {
-        let server = || ApiServer::new().with_clock(clock);
+        let server = || ApiServer::new().with_garbage_collection().with_clock(clock);
         let (project, hub, cell) = (server(), server(), server());
         project.put(objects::namespace("default", "1"));
         project.put(objects::network("default", "default"));
