@@ -129,6 +129,29 @@ fn handlers_get_both_versions_of_a_change_and_the_deletion() {
     );
 }
 
+/// I-24: `managedFields` often need more memory than the rest of the object.
+#[test]
+fn managed_fields_are_dropped_however_an_object_reaches_the_cache() {
+    let managed = |name: &str, version: u32| {
+        let metadata = json!({
+            "namespace": "ns", "name": name, "uid": name, "resourceVersion": version.to_string(),
+            "managedFields": [{"manager": "someone", "operation": "Update", "fieldsV1": {"f:data": {}}}],
+        });
+        raw(name, name, version, &json!({"metadata": metadata}))
+    };
+    let written = managed("c", 3).0.0.unwrap();
+    assert!(written.metadata.managed_fields.is_some());
+    let mut fixture = fixture();
+    fixture.list(vec![managed("a", 1)]);
+    fixture.apply(Event::Apply(managed("b", 2)));
+    let cache = fixture.reflector.cache();
+    cache.observe_write(written);
+    assert_eq!(fixture.known(), ["a@1", "b@2", "c@3"]);
+    for object in cache.list("ns").unwrap() {
+        assert_eq!(object.metadata.managed_fields, None, "{object:?}");
+    }
+}
+
 #[test]
 fn a_new_list_reports_differences_and_missed_deletions() {
     let mut fixture = fixture();
