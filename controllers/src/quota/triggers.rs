@@ -1,10 +1,11 @@
 //! The triggers of the quota controller.
 
-use api::labels;
 use api::quota::CONSUMER_NAME;
+use api::{ProjectName, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::claim::instance_name;
+use crate::hub::upstream::project;
 use crate::runtime::keys::ClaimKey;
 use crate::runtime::triggers::lookups::CellLookups;
 use crate::runtime::triggers::{CellSource, Trigger};
@@ -17,11 +18,18 @@ pub(crate) const ON_CELL: &[Trigger<CellSource, dyn CellLookups, ClaimKey>] = &[
     },
     Trigger {
         source: CellSource::Namespaces,
-        reason: "the Namespace identifies the project of its Instances",
+        reason: "the Namespace identifies the project of its Instances; the keys of the former project must end",
         keys: |change, cell| {
-            let namespaces = change.versions().filter_map(|it| it.name.as_deref());
-            let instances = namespaces.flat_map(|namespace| cell.instances_in(namespace));
-            instances.map(|it| key(cell, &it)).collect()
+            let namespace = change.current.or(change.former);
+            let namespace = namespace.and_then(|it| it.name.as_deref());
+            let instances = cell.instances_in(namespace.unwrap_or_default());
+            let versions = [change.former, change.current];
+            let mut projects = versions.map(|it| it.and_then(project)).to_vec();
+            projects.dedup();
+            let keys = projects
+                .iter()
+                .flat_map(|project| instances.iter().map(|it| key_of(project.clone(), it)));
+            keys.collect()
         },
     },
     Trigger {
@@ -56,23 +64,26 @@ pub(crate) const ON_CELL: &[Trigger<CellSource, dyn CellLookups, ClaimKey>] = &[
 
 /// Returns the key of an Instance with this metadata.
 fn key(cell: &dyn CellLookups, instance: &ObjectMeta) -> ClaimKey {
-    let namespace = instance.namespace.clone().unwrap_or_default();
+    let namespace = instance.namespace.as_deref().unwrap_or_default();
+    key_of(cell.project_of(namespace), instance)
+}
+
+fn key_of(project: Option<ProjectName>, instance: &ObjectMeta) -> ClaimKey {
     ClaimKey {
-        project: cell.project_of(&namespace),
-        namespace,
+        project,
+        namespace: instance.namespace.clone().unwrap_or_default(),
         name: instance.name.clone().unwrap_or_default(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use api::ProjectName;
     use multicluster::cache::NamespacedName;
     use serde_json::json;
 
     use super::*;
     use crate::runtime::triggers::cases::{TriggerCase, assert_cases};
-    use crate::runtime::triggers::fakes::{acme, metadata, named};
+    use crate::runtime::triggers::fakes::{acme, hub_namespace, metadata, named};
 
     /// A cell with the Namespace `ns-1` of project `acme`, and two Instances in it.
     struct FakeCell;
@@ -113,7 +124,6 @@ mod tests {
             name: name.to_owned(),
         };
         let (instance, stray) = (named("ns-1", "web-0"), named("plain", "web-0"));
-        let namespace = metadata(json!({"name": "ns-1"}));
         let claim = |annotations| {
             metadata(json!({
                 "namespace": "default", "name": "instance-web-7",
@@ -140,7 +150,6 @@ mod tests {
         let cases = [
             case("instance", instances, &instance, vec![web(0)]),
             case("instance without project", instances, &stray, vec![key(None, "plain", "web-0")]),
-            case("namespace", CellSource::Namespaces, &namespace, vec![web(0), web(1)]),
             case("claim", claims, &own, vec![web(0)]),
             case("claim of the Go manager", claims, &former, vec![web(7)]),
             case("claim without labels", claims, &foreign, vec![]),
@@ -148,6 +157,46 @@ mod tests {
             case("bucket of another project", CellSource::Buckets, &foreign_bucket, vec![]),
             case("deployment", CellSource::Deployments, &instance, vec![]),
         ];
+        // Without the key of the former project, the process would keep its client until the resync.
+        let named = |project: &str| hub_namespace("ns-1", Some((project, "default")));
+        let (of_acme, of_other) = (named("acme"), named("other"));
+        let unnamed = hub_namespace("ns-1", None);
+        let other = ProjectName::new("other").ok();
+        let namespaces = [
+            ("new", None, Some(&of_acme), vec![None, Some(acme())]),
+            (
+                "changed",
+                Some(&of_acme),
+                Some(&of_acme),
+                vec![Some(acme())],
+            ),
+            (
+                "identity lost",
+                Some(&of_acme),
+                Some(&unnamed),
+                vec![Some(acme()), None],
+            ),
+            (
+                "of another project",
+                Some(&of_other),
+                Some(&of_acme),
+                vec![other, Some(acme())],
+            ),
+            ("gone", Some(&of_acme), None, vec![Some(acme()), None]),
+        ];
+        let namespaces = namespaces.map(|(name, former, current, projects)| TriggerCase {
+            name,
+            source: CellSource::Namespaces,
+            former,
+            current,
+            keys: projects
+                .into_iter()
+                .flat_map(|project| {
+                    ["web-0", "web-1"].map(|name| key(project.clone(), "ns-1", name))
+                })
+                .collect(),
+        });
+        let cases: Vec<_> = cases.into_iter().chain(namespaces).collect();
         assert_cases(ON_CELL, &cases, &FakeCell as &dyn CellLookups);
     }
 }
