@@ -7,7 +7,7 @@ use api::{Instance, WorkloadDeployment};
 use kube::Resource;
 
 use super::Projector;
-use super::owner::known_deployment;
+use super::owner::{confirm_owner, known_deployment};
 use super::plan::Observed;
 use super::plan::evidence::Evidence;
 use crate::hub::identity::{HubIdentity, recorded_hub};
@@ -44,7 +44,7 @@ impl Projector {
     /// # Errors
     ///
     /// [`ReconcileError::NotYet`] if the hub has the Instance, or if the cell has not written to this hub yet. Also the
-    /// errors of [`read_from_hub`].
+    /// errors of [`read_from_hub`], and those of [`confirm_owner`] if the cache has no WorkloadDeployment.
     pub(super) async fn prove_gone(
         &self,
         project: &ProjectCaches,
@@ -57,6 +57,12 @@ impl Projector {
             object: format!("Instance {namespace}/{name} of the hub"),
             missing,
         };
+        let projection = observed.projection.map(|it| it.meta());
+        if let Some(name) = projection.and_then(deployment_name)
+            && owner(project, observed).is_none()
+        {
+            confirm_owner(project, observed.upstream, name, None).await?;
+        }
         let missing = self.missing_evidence(project, hub, observed)?;
         if let Some(missing) = missing {
             return Err(not_yet(missing));

@@ -74,6 +74,43 @@ async fn a_deployment_that_the_cache_lacks_causes_no_quarantine() {
     assert_ne!(take_writes(&planes.servers()), [""; 0]);
 }
 
+/// A hub that has lost its copies proves nothing about a projection whose WorkloadDeployment the cache lacks.
+#[tokio::test(start_paused = true)]
+async fn a_projection_stays_although_the_cache_lacks_its_deployment() {
+    let (planes, projector) = start().await;
+    converge(&projector, || instance_key(NAME), &planes.servers()).await;
+    planes
+        .project
+        .remove::<WorkloadDeployment>("default", "web");
+    settle().await;
+    create_unwatched(&planes, "web-uid").await;
+    planes.hub.remove::<Instance>(HUB_NAMESPACE, NAME);
+    planes
+        .hub
+        .remove::<WorkloadDeployment>(HUB_NAMESPACE, "web");
+    settle().await;
+    for is_watched in [false, true] {
+        if is_watched {
+            planes.project.heal();
+            sleep(Duration::from_mins(3)).await;
+        }
+        let error = reconcile(&projector, instance_key(NAME)).await.unwrap();
+        let error = error.expect_err("the Instance may run");
+        assert!(matches!(error, ReconcileError::NotYet { .. }), "{error}");
+        assert!(projection(&planes).is_some());
+    }
+    // Without the WorkloadDeployment, the projection ends.
+    planes
+        .project
+        .remove::<WorkloadDeployment>("default", "web");
+    settle().await;
+    reconcile(&projector, instance_key(NAME))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(projection(&planes).is_none());
+}
+
 /// An Instance in the hub namespace of a former Namespace has no WorkloadDeployment in the project, whatever the watch
 /// reports. It does not block the projection of the Instance of the same name.
 #[tokio::test(start_paused = true)]
