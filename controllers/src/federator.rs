@@ -154,7 +154,7 @@ impl Federator {
         let _lock = match &city {
             Some(city) if is_to_be_made => {
                 let policy_locks = &self.hub.policy_locks;
-                let lock = policy_locks.for_a_copy(hub_namespace, city);
+                let lock = policy_locks.for_a_use((hub_namespace.clone(), city.clone()));
                 Some(lock.ok_or_else(|| ReconcileError::NotYet {
                     object: describe(deployment),
                     missing: format!("the deletion of a policy of city {city} to end"),

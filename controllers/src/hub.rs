@@ -4,7 +4,6 @@ pub(crate) mod caches;
 pub(crate) mod cells;
 pub(crate) mod departed;
 pub(crate) mod identity;
-pub(crate) mod policy_locks;
 pub(crate) mod policy_refusals;
 pub(crate) mod unidentified;
 pub(crate) mod upstream;

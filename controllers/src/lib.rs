@@ -13,6 +13,7 @@ mod cell;
 pub mod cell_controllers;
 mod customizations;
 mod data_gate;
+mod deletion_locks;
 mod deployment;
 mod federator;
 #[cfg(test)]

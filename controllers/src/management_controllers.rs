@@ -162,6 +162,10 @@ fn run_referenced_data(
         companions: Arc::clone(&companions),
         writer: Writer::new(ReferencedDataController::NAME, metrics),
         publisher,
+        on_release: Box::new({
+            let queue = queues.companion.clone();
+            move |source| queue.add(source.clone())
+        }),
     };
     wiring.run(workers, ready, controller);
     let controller = CompanionController {
@@ -170,6 +174,10 @@ fn run_referenced_data(
         on_problem: Box::new({
             let (projects, queues) = (Arc::clone(projects), queues.clone());
             move |source| queues.wake_users(&projects, source)
+        }),
+        on_released: Box::new({
+            let queue = queues.referenced_data.clone();
+            move |deployment| queue.add(deployment.clone())
         }),
     };
     wiring.run(companion_workers, ready, controller);

@@ -100,9 +100,9 @@ impl Controller for PolicyController {
                 break;
             }
             let policy_locks = &self.hub.policy_locks;
-            let city = &unneeded.city;
+            let of_city = (hub_namespace.clone(), unneeded.city.clone());
             // This lock is held until the policy is deleted.
-            let Some(_lock) = policy_locks.for_a_deletion(hub_namespace, city) else {
+            let Some(_lock) = policy_locks.for_a_deletion(of_city) else {
                 holds = true;
                 continue;
             };

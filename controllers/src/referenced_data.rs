@@ -3,14 +3,17 @@
 
 pub(crate) mod companion;
 pub(crate) mod companion_controller;
+pub(crate) mod companion_kind;
 mod plan;
 pub(crate) mod project_data;
 #[cfg(test)]
 mod reconcile_tests;
 pub(crate) mod references;
+mod releases;
 mod resolve;
 mod sources;
 pub(crate) mod triggers;
+mod users;
 pub(crate) mod version;
 
 use std::collections::BTreeMap;
@@ -39,12 +42,16 @@ use version::expected;
 
 /// How often a source is read again that compute-federation may not read.
 const UNAUTHORIZED: Duration = Duration::from_mins(1);
+/// How often a WorkloadDeployment looks whether its companions have been written without it. They usually tell.
+const RELEASING: Duration = Duration::from_mins(1);
 
 pub(crate) struct ReferencedDataController {
     pub(crate) projects: Arc<SyncedProjects>,
     pub(crate) companions: Arc<Companions>,
     pub(crate) writer: Writer,
     pub(crate) publisher: EventPublisher,
+    /// Called with a source if its companion has to be written with or without a WorkloadDeployment.
+    pub(crate) on_release: Box<dyn Fn(&SourceKey) + Send + Sync>,
 }
 
 impl Controller for ReferencedDataController {
@@ -59,7 +66,7 @@ impl Controller for ReferencedDataController {
         let project = self.projects.get(&key.project)?;
         let Some(deployment) = project.deployments.get(&key.namespace, &key.name)? else {
             project.require(&project.deployments)?;
-            self.companions.released(&key);
+            self.companions.release(&key, &[], &[])?;
             return Ok(Outcome::Gone);
         };
         let references = references(&deployment.spec.template.spec);
@@ -78,12 +85,22 @@ impl Controller for ReferencedDataController {
             }
         }
         let plan = self.plan(context, &key, &deployment, &references, &found);
+        let pending = plan.pending.clone();
         self.execute(context, &project, &key, &deployment, plan)
             .await?;
+        for source in &pending {
+            if let Some(problem) = self.companions.problem(&SourceKey::new(&key, source)) {
+                return Err(ReconcileError::NotYet {
+                    object: describe(deployment.as_ref()),
+                    missing: format!("the hub to accept the change of a companion: {problem}"),
+                });
+            }
+        }
         // Nothing tells that a right has been granted.
         let is_refused = found.values().any(|it| *it == Found::Unauthorized);
         Ok(match is_refused {
             true => Outcome::Again(UNAUTHORIZED),
+            false if !pending.is_empty() => Outcome::Again(RELEASING),
             false => Outcome::Settled,
         })
     }
@@ -111,6 +128,7 @@ impl ReferencedDataController {
             references,
             resolved,
             template_hash: &template_hash(deployment),
+            releases: &self.companions.releases_of(key),
             not_copied: not_copied.collect(),
             now: context.now(),
         })
@@ -126,29 +144,27 @@ impl ReferencedDataController {
     ) -> Result<(), ReconcileError> {
         let Plan {
             release,
+            begin,
             metadata,
             conditions,
+            ..
         } = plan;
         let deployments =
             Collection::new(&project.client, &key.namespace, Some(&project.deployments));
-        // An earlier reconciliation may have released what is needed again.
-        for source in self.companions.keep_releasing(key, &release) {
-            let source = SourceKey::new(key, &source);
-            self.companions.sync(context, project, &source).await?;
-        }
         if !release.is_empty() {
             self.require_own_hub(deployment)?;
-            self.companions
-                .release(context, project, key, &release)
-                .await?;
         }
+        let listed = expected(&deployment.metadata).unwrap_or_default();
+        let changed = self.companions.release(key, &listed, &release)?;
+        changed.iter().for_each(&self.on_release);
         let written = match metadata {
             Some(metadata) => {
+                // Until it is known that the source is listed, its companion is not deleted.
+                let _locks = self.companions.lock_for_use(key, &begin)?;
                 let written = self
                     .writer
                     .patch_metadata(context, &deployments, deployment, metadata)
                     .await?;
-                self.companions.released(key);
                 Some(written)
             }
             None => None,

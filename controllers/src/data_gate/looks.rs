@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Client;
 
 use crate::lock::lock;
-use crate::referenced_data::companion::is_companion;
+use crate::referenced_data::companion_kind::is_companion;
 use crate::referenced_data::references::{Source, SourceKind};
 use crate::referenced_data::version::SourceVersion;
 use crate::runtime::ReconcileError;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::karmada::{PropagationPolicy, ResourceBinding};
-use api::{DEFAULT_NAMESPACE, Instance, WorkloadDeployment};
+use api::{CityCode, DEFAULT_NAMESPACE, HubNamespace, Instance, WorkloadDeployment};
 use kube::{Client, Resource};
 use multicluster::Cache;
 use multicluster::cache::{Index, Undecodable};
@@ -11,8 +11,8 @@ use multicluster::cache::{Index, Undecodable};
 use super::cells::Cells;
 use super::departed::DepartedNamespaces;
 use super::identity::HubIdentity;
-use super::policy_locks::PolicyLocks;
 use super::policy_refusals::PolicyRefusals;
+use crate::deletion_locks::DeletionLocks;
 use crate::objects::Namespace;
 
 /// The hub and the caches of the objects that are watched there.
@@ -31,7 +31,8 @@ pub(crate) struct HubCaches {
     /// The copies, indexed by the fields that decide about policies. See `policy::kinds`.
     pub(crate) copies_for_policies: Index<WorkloadDeployment>,
     pub(crate) policies: Cache<PropagationPolicy>,
-    pub(crate) policy_locks: PolicyLocks,
+    /// The locks of the policies of each city. They prevent the creation of a copy while its policy is being deleted.
+    pub(crate) policy_locks: DeletionLocks<(HubNamespace, CityCode)>,
     pub(crate) policy_refusals: PolicyRefusals,
     /// The bindings. Only the deletion of policies requires that this cache is complete.
     pub(crate) bindings: Cache<ResourceBinding>,

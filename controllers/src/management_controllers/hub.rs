@@ -15,10 +15,10 @@ use super::indexes::{cell_of, deployment_of, project_of, upstream_of};
 use super::lookups::HubView;
 use super::queues::ManagementQueues;
 use crate::customizations::{CustomizationReflector, wake_customization};
+use crate::deletion_locks::DeletionLocks;
 use crate::hub::HubCaches;
 use crate::hub::cells::Cells;
 use crate::hub::departed::DepartedNamespaces;
-use crate::hub::policy_locks::PolicyLocks;
 use crate::hub::policy_refusals::PolicyRefusals;
 use crate::hub::unidentified::UnidentifiedNamespaces;
 use crate::objects::Namespace;
@@ -71,7 +71,7 @@ impl HubReflectors {
                 .deployments
                 .index_all(|copy| kinds::of_copy(copy.meta()), kinds::of_copy),
             policies: self.policies.cache(),
-            policy_locks: PolicyLocks::default(),
+            policy_locks: DeletionLocks::default(),
             policy_refusals: PolicyRefusals::default(),
             bindings: self.bindings.cache(),
             bindings_for_policies: self.bindings.index_all(

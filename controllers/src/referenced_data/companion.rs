@@ -1,21 +1,23 @@
 //! Copies a ConfigMap or a Secret of a project to the hub. The copy is called companion: Karmada propagates it with the
 //! WorkloadDeployments that list it.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
-use api::{HubNamespace, ProjectName, WorkloadDeployment, annotations, finalizers, labels};
-use k8s_openapi::NamespaceResourceScope;
+use api::{HubNamespace, ProjectName, WorkloadDeployment, annotations, labels};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use kube::core::PartialObjectMeta;
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use super::companion_kind::{Companion, is_companion};
 use super::references::{Source, SourceKind};
+use super::releases::{Release, Releases};
 use super::sources::{Content, Current, Sources, current_version};
-use super::version::{SourceVersion, expected};
+use super::users::{Users, full_name};
+use super::version::SourceVersion;
+use crate::deletion_locks::{DeletionLock, DeletionLocks};
 use crate::hub::HubCaches;
 use crate::hub::upstream::Upstream;
 use crate::lock::lock;
@@ -23,7 +25,7 @@ use crate::objects::{Namespace, StringMap, covers, describe, recorded_hub_namesp
 use crate::projects::ProjectCaches;
 use crate::runtime::hub_proof::{require_answering_hub, require_own_hub};
 use crate::runtime::keys::{ProjectKey, SourceKey};
-use crate::runtime::write::{Collection, Object, Writer};
+use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 
 /// Writes companions.
@@ -31,8 +33,9 @@ pub(crate) struct Companions {
     pub(super) hub: Arc<HubCaches>,
     writer: Writer,
     pub(super) sources: Sources,
-    /// The WorkloadDeployments that are being taken out of companions although they still list the source.
-    releasing: Mutex<HashSet<(ProjectKey, Source)>>,
+    releases: Mutex<Releases>,
+    /// The locks of companions. A WorkloadDeployment does not begin to list a source whose companion is being deleted.
+    locks: DeletionLocks<SourceKey>,
     /// Why a companion is not as it should be.
     problems: Mutex<HashMap<SourceKey, String>>,
 }
@@ -45,13 +48,23 @@ struct Wanted<'a> {
     referenced_by: BTreeSet<String>,
 }
 
+/// What the reconciliation of a companion has changed for WorkloadDeployments.
+#[derive(Debug, Default)]
+pub(super) struct Synced {
+    /// Whether [`Companions::problem`] has changed.
+    pub(super) problem_changed: bool,
+    /// The WorkloadDeployments that no companion of the sources that they release names any more.
+    pub(super) released: Vec<ProjectKey>,
+}
+
 impl Companions {
     pub(crate) fn new(hub: Arc<HubCaches>, writer: Writer) -> Self {
         Self {
             hub,
             writer,
             sources: Sources::default(),
-            releasing: Mutex::default(),
+            releases: Mutex::default(),
+            locks: DeletionLocks::default(),
             problems: Mutex::default(),
         }
     }
@@ -64,101 +77,114 @@ impl Companions {
     /// Forgets everything about a project that is no longer served.
     pub(crate) fn forget_project(&self, project: &ProjectName) {
         lock(&self.problems).retain(|key, _| key.project != *project);
-        lock(&self.releasing).retain(|(key, _)| key.project != *project);
+        lock(&self.releases).forget_project(project);
         self.sources.forget_project(project);
     }
 
-    /// Takes a WorkloadDeployment out of the companions of these sources. Deletes those that nobody needs.
+    /// Returns the releases of a WorkloadDeployment that have begun.
+    pub(super) fn releases_of(&self, deployment: &ProjectKey) -> BTreeMap<Source, Release> {
+        lock(&self.releases).of(deployment)
+    }
+
+    /// Releases exactly these sources of a WorkloadDeployment. `listed` are the sources that it lists at present. Returns
+    /// the sources whose companions have to be reconciled. [`Synced::released`] tells when that is done.
     ///
     /// # Errors
     ///
-    /// The errors of [`Self::sync`], and [`ReconcileError::Contradiction`] if another hub answers.
-    pub(super) async fn release(
+    /// [`ReconcileError::NotYet`] if a source is needed again whose companion is being deleted.
+    pub(super) fn release(
         &self,
-        context: &ReconcileContext,
-        project: &ProjectCaches,
         deployment: &ProjectKey,
-        sources: &[Source],
-    ) -> Result<(), ReconcileError> {
-        let pairs = sources.iter().map(|it| (deployment.clone(), it.clone()));
-        lock(&self.releasing).extend(pairs);
-        for source in sources {
-            let key = SourceKey::new(deployment, source);
-            self.sync(context, project, &key).await?;
-            // The companion may still name the WorkloadDeployment.
-            if let Some(problem) = self.problem(&key) {
-                return Err(ReconcileError::NotYet {
-                    object: format!("companion {key:?}"),
-                    missing: format!("the hub to accept its change: {problem}"),
-                });
-            }
+        listed: &[Source],
+        released: &[Source],
+    ) -> Result<Vec<SourceKey>, ReconcileError> {
+        let former = self.releases_of(deployment);
+        let mut changed = Vec::new();
+        for source in former.keys().filter(|it| !released.contains(it)) {
+            let needed_again = listed.contains(source);
+            let _locks = match needed_again {
+                true => self.lock_for_use(deployment, [source])?,
+                false => Vec::new(),
+            };
+            lock(&self.releases).end(deployment, source);
+            changed.extend(needed_again.then(|| SourceKey::new(deployment, source)));
         }
-        // A companion that was not found is not gone if another hub has answered.
-        let identity = self.hub.identity()?;
-        let what = || {
-            format!(
-                "WorkloadDeployment {}/{}",
-                deployment.namespace, deployment.name
-            )
-        };
-        require_answering_hub(&self.hub.client, &identity, what).await
+        let pending = released.iter();
+        for source in pending.filter(|it| former.get(it) != Some(&Release::Proved)) {
+            lock(&self.releases).begin(deployment, source);
+            changed.push(SourceKey::new(deployment, source));
+        }
+        Ok(changed)
     }
 
-    /// Keeps only these sources among those that a WorkloadDeployment is being taken out of. Returns the others.
-    pub(super) fn keep_releasing(&self, deployment: &ProjectKey, kept: &[Source]) -> Vec<Source> {
-        let mut releasing = lock(&self.releasing);
-        let again = releasing
-            .iter()
-            .filter(|(key, source)| key == deployment && !kept.contains(source));
-        let again: Vec<_> = again.map(|(_, source)| source.clone()).collect();
-        releasing.retain(|(key, source)| key != deployment || kept.contains(source));
-        again
+    /// Locks the companions of sources that a WorkloadDeployment begins to list.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::NotYet`] if one of them is being deleted.
+    pub(super) fn lock_for_use<'s>(
+        &self,
+        deployment: &ProjectKey,
+        sources: impl IntoIterator<Item = &'s Source>,
+    ) -> Result<Vec<DeletionLock<SourceKey>>, ReconcileError> {
+        let locks = sources.into_iter().map(|source| {
+            let lock = self.locks.for_a_use(SourceKey::new(deployment, source));
+            lock.ok_or_else(|| ReconcileError::NotYet {
+                object: format!("WorkloadDeployment {deployment:?}"),
+                missing: format!("the deletion of the companion of {source} to end"),
+            })
+        });
+        locks.collect()
     }
 
-    /// Notes that a WorkloadDeployment no longer lists the sources that it was taken out of.
-    pub(super) fn released(&self, deployment: &ProjectKey) {
-        lock(&self.releasing).retain(|(key, _)| key != deployment);
-    }
-
-    /// Brings the companions of a source to the state that its source and the WorkloadDeployments demand. Returns
-    /// whether [`Self::problem`] has changed.
+    /// Brings the companions of a source to the state that its source and the WorkloadDeployments demand. The queue calls
+    /// this for one key at a time, and nothing else writes companions.
     ///
     /// # Errors
     ///
     /// [`ReconcileError::NotListed`] if WorkloadDeployments or the kind have not been listed yet,
-    /// [`ReconcileError::Contradiction`] if the hub in use is not the hub of the companion, and the errors of writes.
+    /// [`ReconcileError::Contradiction`] if the hub in use is not the hub of the companion,
+    /// [`ReconcileError::NotYet`] if a cache is behind, and the errors of writes.
     pub(super) async fn sync(
         &self,
         context: &ReconcileContext,
         project: &ProjectCaches,
         key: &SourceKey,
-    ) -> Result<bool, ReconcileError> {
+    ) -> Result<Synced, ReconcileError> {
         project.require(&project.deployments)?;
+        // What is read from now on proves nothing about releases that begin later.
+        let releasing = lock(&self.releases).names(key);
+        let deployments = project.data.users(&key.namespace, &key.source).into_iter();
+        let deployments = deployments
+            .filter_map(|(namespace, name)| project.deployments.metadata_of(&namespace, &name));
+        let deployments: Vec<_> = deployments.collect();
+        let users = Users {
+            deployments: &deployments,
+            source: &key.source,
+            releasing: &releasing,
+        };
         let upstream = Upstream {
             project: key.project.clone(),
             namespace: key.namespace.clone(),
         };
-        let users = project.data.users(&key.namespace, &key.source).into_iter();
-        let users = users
-            .filter_map(|(namespace, name)| project.deployments.metadata_of(&namespace, &name));
-        let users: Vec<_> = users.collect();
-        let mut problem = None;
-        for namespace in self.hub.namespaces_for.get(&upstream.to_string()) {
+        let (mut problem, mut is_refused) = (None, false);
+        let namespaces = self.hub.namespaces_for.get(&upstream.to_string());
+        for namespace in &namespaces {
             let Ok(hub_namespace) = HubNamespace::new(namespace.name_any()) else {
                 continue;
             };
             let wanted = Wanted {
                 key,
+                referenced_by: users.of(&hub_namespace),
                 hub_namespace: &hub_namespace,
-                referenced_by: self.referenced_by(&users, key, &hub_namespace),
             };
             let synced = match key.source.kind {
                 SourceKind::ConfigMap => {
-                    self.sync_in::<ConfigMap>(context, project, &namespace, &wanted)
+                    self.sync_in::<ConfigMap>(context, project, namespace, &wanted)
                         .await
                 }
                 SourceKind::Secret => {
-                    self.sync_in::<Secret>(context, project, &namespace, &wanted)
+                    self.sync_in::<Secret>(context, project, namespace, &wanted)
                         .await
                 }
             };
@@ -166,58 +192,93 @@ impl Companions {
                 Ok(None) => {}
                 Ok(Some(found)) => problem = Some(found),
                 Err(error) => match error.refusal() {
-                    Some(refusal) => problem = Some(format!("{}: {refusal}", key.source)),
+                    Some(refusal) => {
+                        is_refused = true;
+                        problem = Some(format!("{}: {refusal}", key.source));
+                    }
                     None => return Err(error),
                 },
             }
         }
+        let released = match is_refused {
+            // The companion may still name them.
+            true => Vec::new(),
+            false => self.prove(key, &users, &namespaces).await?,
+        };
+        Ok(Synced {
+            problem_changed: self.note_problem(key, problem),
+            released,
+        })
+    }
+
+    /// Keeps the problem of a companion. Returns whether it has changed.
+    fn note_problem(&self, key: &SourceKey, problem: Option<String>) -> bool {
         let mut problems = lock(&self.problems);
-        let former = problems.get(key).cloned();
-        match &problem {
+        let former = match &problem {
             Some(problem) => problems.insert(key.clone(), problem.clone()),
             None => problems.remove(key),
         };
-        Ok(former != problem)
+        former != problem
     }
 
-    /// Returns the names of the WorkloadDeployments that are being taken out of the companion of a source.
-    fn releasing(&self, key: &SourceKey) -> HashSet<String> {
-        let releasing = lock(&self.releasing);
-        let those = releasing.iter().filter(|(deployment, source)| {
-            deployment.project == key.project
-                && deployment.namespace == key.namespace
-                && *source == key.source
-        });
-        those
-            .map(|(deployment, _)| deployment.name.clone())
-            .collect()
-    }
-
-    /// Returns the WorkloadDeployments among these that list the source and have their copy in the hub namespace.
-    fn referenced_by(
+    /// Proves that no companion of a source names the WorkloadDeployments that are being taken out of it. Those in the
+    /// visited hub namespaces have been written without them, or are absent. Returns the WorkloadDeployments of which all
+    /// releases are proved.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::NotYet`] if a companion elsewhere names one of them, [`ReconcileError::Contradiction`] if
+    /// another hub has answered, and the errors of [`Collection::read_metadata`].
+    async fn prove(
         &self,
-        deployments: &[ObjectMeta],
         key: &SourceKey,
-        hub_namespace: &HubNamespace,
-    ) -> BTreeSet<String> {
-        let releasing = self.releasing(key);
-        let listing = deployments.iter().filter(|it| {
-            recorded_hub_namespace(it) == Some(hub_namespace.as_str())
-                && !it
-                    .name
-                    .as_ref()
-                    .is_some_and(|name| releasing.contains(name))
-                && expected(it).is_some_and(|all| all.contains(&key.source))
-        });
-        listing
-            .map(|it| {
-                format!(
-                    "{}/{}",
-                    key.namespace,
-                    it.name.as_deref().unwrap_or_default()
-                )
-            })
-            .collect()
+        users: &Users<'_>,
+        visited: &[Arc<Namespace>],
+    ) -> Result<Vec<ProjectKey>, ReconcileError> {
+        let unproved = lock(&self.releases).unproved(key, users.releasing);
+        if unproved.is_empty() {
+            return Ok(Vec::new());
+        }
+        let is_unproved =
+            |it: &&ObjectMeta| it.name.as_ref().is_some_and(|it| unproved.contains(it));
+        for deployment in users.deployments.iter().filter(is_unproved) {
+            let recorded = recorded_hub_namespace(deployment);
+            let Some(recorded) =
+                recorded.filter(|it| visited.iter().all(|known| known.name_any() != **it))
+            else {
+                continue;
+            };
+            let companion = self.metadata_in(recorded, &key.source).await?;
+            if companion.is_some_and(|it| names(&it, &full_name(deployment))) {
+                return Err(ReconcileError::NotYet {
+                    object: format!("companion {recorded}/{}", key.source),
+                    missing: "the watch to report its hub namespace".to_owned(),
+                });
+            }
+        }
+        // A companion that was not found is not gone if another hub has answered.
+        let what = || format!("companion {key:?}");
+        require_answering_hub(&self.hub.client, &self.hub.identity()?, what).await?;
+        Ok(lock(&self.releases).prove(key, &unproved))
+    }
+
+    /// Reads the metadata of the object that has the name of a source in a namespace of the hub.
+    async fn metadata_in(
+        &self,
+        namespace: &str,
+        source: &Source,
+    ) -> Result<Option<ObjectMeta>, ReconcileError> {
+        let hub = &self.hub.client;
+        Ok(match source.kind {
+            SourceKind::ConfigMap => {
+                let all = Collection::<ConfigMap>::new(hub, namespace, None);
+                all.read_metadata(&source.name).await?.map(|it| it.metadata)
+            }
+            SourceKind::Secret => {
+                let all = Collection::<Secret>::new(hub, namespace, None);
+                all.read_metadata(&source.name).await?.map(|it| it.metadata)
+            }
+        })
     }
 
     /// Brings the companion in one hub namespace to its state. Returns why this is not possible, if there is a reason
@@ -249,13 +310,8 @@ impl Companions {
         };
         require_own_hub(&self.hub, namespace, None)?;
         if referenced_by.is_empty() {
-            if let Some(companion) = existing
-                && self.nobody_needs(project, wanted).await?
-            {
-                self.writer
-                    .delete_unchanged(context, &partials, &companion)
-                    .await?;
-                self.sources.forget(key);
+            if let Some(companion) = existing {
+                self.delete(context, project, wanted, &companion).await?;
             }
             return Ok(None);
         }
@@ -390,101 +446,50 @@ impl Companions {
         }
     }
 
-    /// Returns whether no WorkloadDeployment uses the source, and the API server of the project confirms that none lists
-    /// it. A list that cannot be read may contain it.
-    async fn nobody_needs(
+    /// Deletes a companion, if the API server of the project confirms that no WorkloadDeployment lists the source. A list
+    /// that cannot be read may contain it.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::NotYet`] if one lists the source or is about to, and the errors of the list and of the deletion.
+    async fn delete<K: Companion>(
         &self,
+        context: &ReconcileContext,
         project: &ProjectCaches,
         wanted: &Wanted<'_>,
-    ) -> Result<bool, ReconcileError> {
-        let Wanted {
-            key, hub_namespace, ..
-        } = wanted;
-        let users = project.data.users(&key.namespace, &key.source).into_iter();
-        let releasing = self.releasing(key);
-        // One without the finalizer has never listed a source.
-        let needs = |name: &str| {
-            let metadata = project.deployments.metadata_of(&key.namespace, name);
-            let finalizers = metadata.and_then(|it| it.finalizers).unwrap_or_default();
-            finalizers
-                .iter()
-                .any(|it| it == finalizers::REFERENCED_DATA)
+        companion: &PartialObjectMeta<K>,
+    ) -> Result<(), ReconcileError> {
+        let key = wanted.key;
+        let needed = || ReconcileError::NotYet {
+            object: describe(companion),
+            missing: "the watch to report who needs it".to_owned(),
         };
-        let mut users = users.filter(|(_, name)| !releasing.contains(name));
-        if users.any(|(_, name)| needs(&name)) {
-            return Ok(false);
-        }
-        let (client, namespace) = (&project.client, &key.namespace);
-        let deployments = Collection::<WorkloadDeployment>::new(client, namespace, None);
-        let all = deployments.all_metadata().await?;
-        let is_unreadable = |it: &ObjectMeta| {
-            let annotations = it.annotations.as_ref();
-            let has_list = annotations
-                .is_some_and(|it| it.contains_key(annotations::EXPECTED_REFERENCED_DATA));
-            has_list && expected(it).is_none()
+        let lock_of = self.locks.for_a_deletion(key.clone());
+        let _lock = lock_of.ok_or_else(needed)?;
+        let all = Collection::<WorkloadDeployment>::new(&project.client, &key.namespace, None);
+        let all = all.all_metadata().await?;
+        let users = Users {
+            deployments: &all,
+            source: &key.source,
+            releasing: &lock(&self.releases).names(key),
         };
-        let listing = self.referenced_by(&all, key, hub_namespace);
-        Ok(listing.is_empty() && !all.iter().any(is_unreadable))
-    }
-}
-
-/// Returns whether an object of the hub is a companion.
-pub(crate) fn is_companion(metadata: &ObjectMeta) -> bool {
-    let labels = metadata.labels.as_ref();
-    labels.is_some_and(|labels| labels.contains_key(labels::REFERENCED_DATA))
-}
-
-/// A kind that has companions.
-trait Companion: Object<Scope = NamespaceResourceScope> + Default + Serialize {
-    /// The parts that only the controller writes.
-    const OWN: &'static [&'static str];
-
-    /// Returns the source, if it is of this kind.
-    fn from_source(source: Content) -> Option<Self>;
-
-    /// Returns the fields that a companion has from its source.
-    fn content(&self) -> Map<String, Value>;
-}
-
-impl Companion for ConfigMap {
-    const OWN: &'static [&'static str] = &["/data", "/binaryData"];
-
-    fn from_source(source: Content) -> Option<Self> {
-        match source {
-            Content::ConfigMap(it) => Some(it),
-            Content::Secret(_) => None,
+        if !users.of(wanted.hub_namespace).is_empty() || users.may_have_more() {
+            return Err(needed());
         }
-    }
-
-    fn content(&self) -> Map<String, Value> {
-        with_fields([
-            ("data", self.data.as_ref().map(|it| json!(it))),
-            ("binaryData", self.binary_data.as_ref().map(|it| json!(it))),
-        ])
-    }
-}
-
-impl Companion for Secret {
-    const OWN: &'static [&'static str] = &["/data"];
-
-    fn from_source(source: Content) -> Option<Self> {
-        match source {
-            Content::Secret(it) => Some(it),
-            Content::ConfigMap(_) => None,
-        }
-    }
-
-    fn content(&self) -> Map<String, Value> {
-        with_fields([
-            ("data", self.data.as_ref().map(|it| json!(it))),
-            ("type", self.type_.as_ref().map(|it| json!(it))),
-        ])
+        let to = Collection::new(&self.hub.client, wanted.hub_namespace.as_str(), None);
+        self.writer
+            .delete_unchanged(context, &to, companion)
+            .await?;
+        self.sources.forget(key);
+        Ok(())
     }
 }
 
-/// Returns the fields that have a value.
-fn with_fields<const N: usize>(fields: [(&str, Option<Value>); N]) -> Map<String, Value> {
-    let fields = fields.into_iter();
-    let present = fields.filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    present.collect()
+/// Returns whether a companion names a WorkloadDeployment. One that cannot be read may name it.
+fn names(metadata: &ObjectMeta, deployment: &str) -> bool {
+    let annotations = metadata.annotations.as_ref();
+    let referenced_by = annotations.and_then(|it| it.get(annotations::REFERENCED_BY));
+    let names = referenced_by.map(|it| serde_json::from_str::<Vec<String>>(it));
+    is_companion(metadata)
+        && !matches!(names, Some(Ok(names)) if !names.iter().any(|it| it == deployment))
 }

@@ -7,7 +7,7 @@ use multicluster::Outcome;
 
 use super::companion::Companions;
 use crate::projects::SyncedProjects;
-use crate::runtime::keys::SourceKey;
+use crate::runtime::keys::{ProjectKey, SourceKey};
 use crate::runtime::wiring::Controller;
 use crate::runtime::{ReconcileContext, ReconcileError};
 
@@ -22,6 +22,8 @@ pub(crate) struct CompanionController {
     pub(crate) companions: Arc<Companions>,
     /// Called with a source if its companion begins or ceases to have a problem.
     pub(crate) on_problem: Box<dyn Fn(&SourceKey) + Send + Sync>,
+    /// Called with a WorkloadDeployment once no companion of the sources that it releases names it.
+    pub(crate) on_released: Box<dyn Fn(&ProjectKey) + Send + Sync>,
 }
 
 impl Controller for CompanionController {
@@ -34,7 +36,9 @@ impl Controller for CompanionController {
         key: SourceKey,
     ) -> Result<Outcome, ReconcileError> {
         let project = self.projects.get(&key.project)?;
-        if self.companions.sync(context, &project, &key).await? {
+        let synced = self.companions.sync(context, &project, &key).await?;
+        synced.released.iter().for_each(&self.on_released);
+        if synced.problem_changed {
             (self.on_problem)(&key);
         }
         if self.companions.problem(&key).is_some() {

@@ -11,6 +11,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::references::{References, Source};
+use super::releases::Release;
 use super::resolve::Resolved;
 use super::version::{MeantVersions, Problem, expected};
 use crate::objects::{has_finalizer, is_terminating};
@@ -24,6 +25,8 @@ pub(super) struct Observed<'a> {
     pub(super) resolved: Result<Resolved, Problem>,
     /// The hash of the template.
     pub(super) template_hash: &'a str,
+    /// The sources that are being released, see [`Plan::release`].
+    pub(super) releases: &'a BTreeMap<Source, Release>,
     /// Why sources that are listed cannot be copied to the hub.
     pub(super) not_copied: Vec<String>,
     pub(super) now: Timestamp,
@@ -32,8 +35,12 @@ pub(super) struct Observed<'a> {
 /// The actions to take, in the order of the fields.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Plan {
-    /// Take the WorkloadDeployment out of the companions of these sources, and delete those that nobody needs.
+    /// Have the WorkloadDeployment taken out of the companions of these sources, and those deleted that nobody needs.
     pub(super) release: Vec<Source>,
+    /// Those of them of which this is not proved. The list and the finalizer stay meanwhile.
+    pub(super) pending: Vec<Source>,
+    /// The sources that `metadata` adds to the list.
+    pub(super) begin: Vec<Source>,
     /// Merge this into the metadata, in one write.
     pub(super) metadata: Option<Value>,
     /// Write these conditions.
@@ -54,10 +61,14 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
             .into_iter()
             .chain(observed.references.keys().cloned())
             .collect();
+        let release: Vec<_> = all.into_iter().collect();
+        let pending = pending(observed, &release);
+        let finalizers = json!({"finalizers": other_finalizers(deployment)});
         return Plan {
-            release: all.into_iter().collect(),
-            metadata: Some(json!({"finalizers": other_finalizers(deployment)})),
-            conditions: None,
+            metadata: pending.is_empty().then_some(finalizers),
+            release,
+            pending,
+            ..Plan::default()
         };
     }
     let uses_data = !observed.references.is_empty();
@@ -65,18 +76,39 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
         // Annotations of another writer are left alone.
         return Plan::default();
     }
-    let wanted = match &observed.resolved {
+    let mut wanted = match &observed.resolved {
         Ok(resolved) => wanted(deployment, resolved, &listed),
         // Running Instances keep their data.
         Err(_) => listed.iter().cloned().collect(),
     };
+    let release = listed.iter().filter(|it| !wanted.contains(it));
+    let release: Vec<_> = release.cloned().collect();
+    let pending = pending(observed, &release);
+    if !pending.is_empty() {
+        wanted.extend(release.iter().cloned());
+    }
     let is_needed = uses_data || !wanted.is_empty();
-    let release = listed.into_iter().filter(|it| !wanted.contains(it));
     Plan {
-        release: release.collect(),
+        release,
+        pending,
+        begin: wanted
+            .iter()
+            .filter(|it| !listed.contains(it))
+            .cloned()
+            .collect(),
         metadata: metadata(observed, &wanted, is_needed, is_held),
         conditions: conditions(observed, is_needed),
     }
+}
+
+/// Returns the sources among these whose companions may still name the WorkloadDeployment.
+fn pending(observed: &Observed<'_>, release: &[Source]) -> Vec<Source> {
+    let is_proved = |it: &Source| observed.releases.get(it) == Some(&Release::Proved);
+    release
+        .iter()
+        .filter(|it| !is_proved(it))
+        .cloned()
+        .collect()
 }
 
 /// Returns the sources to list. Instances of a former template may use a source that the template does not use any

@@ -18,6 +18,7 @@ use crate::fixtures::servers::{
     FakePlanes, HUB_NAMESPACE, context, hub_namespace, project_key, reconcile, recorded, settle,
     take_writes, terminating_json,
 };
+use crate::objects::Namespace;
 
 const NAME: &str = "web-us-dfw";
 
@@ -67,7 +68,15 @@ fn sources() -> Vec<Value> {
 
 impl Controllers {
     async fn start(in_project: Vec<Value>, on_hub: Vec<Value>) -> Self {
-        let planes = FakePlanes::start(in_project, on_hub).await;
+        Self::on(FakePlanes::start(in_project, on_hub).await)
+    }
+
+    /// Returns the controllers of another process. The caches are those of the former process.
+    fn restarted(self) -> Self {
+        Self::on(self.planes)
+    }
+
+    fn on(planes: FakePlanes) -> Self {
         let companions = Arc::new(Companions::new(
             Arc::clone(&planes.hub_caches),
             planes.writer::<CompanionController>(),
@@ -78,11 +87,13 @@ impl Controllers {
                 companions: Arc::clone(&companions),
                 writer: planes.writer::<ReferencedDataController>(),
                 publisher: planes.publisher.clone(),
+                on_release: Box::new(|_| {}),
             },
             companions: CompanionController {
                 projects: Arc::clone(&planes.projects),
                 companions,
                 on_problem: Box::new(|_| {}),
+                on_released: Box::new(|_| {}),
             },
             planes,
         }
@@ -332,6 +343,12 @@ async fn a_companion_that_the_hub_refuses_to_delete_holds_the_deployment() {
     ending["metadata"]["finalizers"] = json!([finalizers::REFERENCED_DATA]);
     controllers.project().put(ending);
     settle().await;
+    let begun = reconcile(&controllers.data, project_key(NAME)).await;
+    assert!(matches!(begun, Some(Ok(()))));
+    for source in both() {
+        let key = SourceKey::new(&project_key(NAME), &source);
+        let _ = reconcile(&controllers.companions, key).await;
+    }
     let refused = reconcile(&controllers.data, project_key(NAME)).await;
     assert!(matches!(refused, Some(Err(ReconcileError::NotYet { .. }))));
     let held: Option<WorkloadDeployment> = controllers.project().get("default", NAME);
@@ -489,4 +506,93 @@ async fn a_companion_stays_while_the_project_lists_it_although_the_cache_does_no
     let key = SourceKey::new(&project_key(NAME), &both()[1]);
     let _ = reconcile(&controllers.companions, key).await;
     assert!(controllers.secret().is_some());
+}
+
+/// Ends a WorkloadDeployment whose copy on the hub is gone.
+fn end(controllers: &Controllers, name: &str) {
+    let mut ending = terminating_json(json!(controllers.deployment(name)));
+    ending["metadata"]["finalizers"] = json!([finalizers::REFERENCED_DATA]);
+    controllers.project().put(ending);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_does_not_end_before_the_hub_has_been_read() {
+    let controllers = copied().await;
+    end(&controllers, NAME);
+    settle().await;
+    // No companion has been reconciled.
+    for _ in 0..3 {
+        let _ = reconcile(&controllers.data, project_key(NAME)).await;
+    }
+    let held: Option<WorkloadDeployment> = controllers.project().get("default", NAME);
+    assert!(held.is_some() && take_writes(&controllers.planes.servers()).is_empty());
+    // The companions of one of two sources.
+    let key = SourceKey::new(&project_key(NAME), &both()[0]);
+    let _ = reconcile(&controllers.companions, key).await;
+    let _ = reconcile(&controllers.data, project_key(NAME)).await;
+    let held: Option<WorkloadDeployment> = controllers.project().get("default", NAME);
+    assert!(held.is_some() && controllers.config_map().is_none());
+    controllers.converge(&[NAME]).await;
+    let gone: Option<WorkloadDeployment> = controllers.project().get("default", NAME);
+    assert!(gone.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_companion_in_a_namespace_that_the_cache_lacks_holds_the_deployment() {
+    let controllers = copied().await;
+    // The labels of the hub namespace are lost, so it is not found for the project.
+    let hub = &controllers.planes.hub;
+    hub.modify::<Namespace>("", HUB_NAMESPACE, |it| {
+        it["metadata"]["labels"] = json!({});
+    });
+    end(&controllers, NAME);
+    settle().await;
+    controllers.converge(&[NAME]).await;
+    let held: Option<WorkloadDeployment> = controllers.project().get("default", NAME);
+    assert!(held.is_some() && controllers.secret().is_some());
+    hub.put(hub_namespace());
+    settle().await;
+    controllers.converge(&[NAME]).await;
+    let gone: Option<WorkloadDeployment> = controllers.project().get("default", NAME);
+    assert!(gone.is_none() && controllers.secret().is_none());
+}
+
+/// A WorkloadDeployment that ends and one whose companion cannot be written because of a foreign object.
+#[tokio::test(start_paused = true)]
+async fn a_foreign_object_on_the_hub_does_not_hold_a_deployment_that_ends() {
+    let mut foreign = config_map(&json!({"url": "foreign"}));
+    foreign["metadata"] = json!({"namespace": HUB_NAMESPACE, "name": "settings"});
+    let other = "api-us-dfw";
+    let mut in_project = sources();
+    in_project.extend([NAME, other].map(|name| deployment(name, &variables())));
+    let on_hub = vec![hub_namespace(), foreign];
+    let controllers = Controllers::start(in_project, on_hub).await;
+    controllers.converge(&[NAME, other]).await;
+    end(&controllers, NAME);
+    settle().await;
+    controllers.converge(&[NAME, other]).await;
+    let gone: Option<WorkloadDeployment> = controllers.project().get("default", NAME);
+    assert!(gone.is_none());
+    assert!(controllers.config_map().is_some() && controllers.secret().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_while_companions_are_released_loses_nothing() {
+    let controllers = copied().await;
+    end(&controllers, NAME);
+    settle().await;
+    let _ = reconcile(&controllers.data, project_key(NAME)).await;
+    let key = SourceKey::new(&project_key(NAME), &both()[0]);
+    let _ = reconcile(&controllers.companions, key).await;
+    // The new process knows of no releases.
+    let restarted = controllers.restarted();
+    for source in both() {
+        let key = SourceKey::new(&project_key(NAME), &source);
+        let _ = reconcile(&restarted.companions, key).await;
+    }
+    // The companion that was deleted is not made again.
+    assert!(restarted.config_map().is_none());
+    restarted.converge(&[NAME]).await;
+    let gone: Option<WorkloadDeployment> = restarted.project().get("default", NAME);
+    assert!(gone.is_none() && restarted.secret().is_none());
 }

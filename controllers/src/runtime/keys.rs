@@ -51,7 +51,7 @@ impl fmt::Debug for ProjectKey {
 }
 
 /// A ConfigMap or a Secret of a project.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct SourceKey {
     pub(crate) project: ProjectName,
     pub(crate) namespace: String,

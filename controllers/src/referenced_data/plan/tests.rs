@@ -1,3 +1,5 @@
+use std::slice;
+
 use super::super::references::references;
 use super::super::version::SourceVersion;
 use super::*;
@@ -20,6 +22,15 @@ fn using(annotations: &Value) -> WorkloadDeployment {
 }
 
 fn planned(deployment: &WorkloadDeployment, resolved: Result<u64, Problem>) -> Plan {
+    planned_while(deployment, resolved, None)
+}
+
+/// Returns the plan while the source is being released, or not.
+fn planned_while(
+    deployment: &WorkloadDeployment,
+    resolved: Result<u64, Problem>,
+    release: Option<Release>,
+) -> Plan {
     let references = references(&deployment.spec.template.spec);
     let resolved = resolved.map(|number| Resolved {
         sources: references
@@ -33,6 +44,10 @@ fn planned(deployment: &WorkloadDeployment, resolved: Result<u64, Problem>) -> P
         references: &references,
         resolved,
         template_hash: "v1-a",
+        releases: &release
+            .map(|it| (Source::parse(SOURCE).unwrap(), it))
+            .into_iter()
+            .collect(),
         not_copied: Vec::new(),
         now: now(),
     })
@@ -108,7 +123,40 @@ fn nothing_is_released_before_the_federator_has_finished() {
     deployment.metadata.finalizers = Some(both.map(str::to_owned).to_vec());
     assert_eq!(planned(&deployment, Ok(7)), Plan::default());
     deployment.metadata.finalizers = Some(vec![finalizers::REFERENCED_DATA.to_owned()]);
-    let plan = planned(&deployment, Ok(7));
-    assert_eq!(plan.release, [Source::parse(SOURCE).unwrap()]);
-    assert_eq!(plan.metadata, Some(json!({"finalizers": []})));
+    let source = Source::parse(SOURCE).unwrap();
+    for (release, metadata) in [
+        (None, None),
+        (Some(Release::Begun), None),
+        (Some(Release::Proved), Some(json!({"finalizers": []}))),
+    ] {
+        let plan = planned_while(&deployment, Ok(7), release);
+        assert_eq!(plan.release, slice::from_ref(&source));
+        assert_eq!(plan.metadata, metadata, "{release:?}");
+    }
+}
+
+#[test]
+fn a_source_is_listed_until_no_companion_names_the_deployment() {
+    let mut deployment = using(&listed("v1-a", 7));
+    deployment.metadata.finalizers = Some(vec![finalizers::REFERENCED_DATA.to_owned()]);
+    deployment.spec = crate::fixtures::deployment("default", "web-us-dfw", "DFW", 1).spec;
+    deployment.metadata.generation = Some(2);
+    deployment.status = Some(object(json!({
+        "observedGeneration": 2, "replicas": 1, "currentReplicas": 1, "desiredReplicas": 1, "readyReplicas": 1,
+        "updatedReplicas": 1,
+    })));
+    let list = |release| {
+        let plan = planned_while(&deployment, Ok(7), release);
+        assert_eq!(plan.release, [Source::parse(SOURCE).unwrap()]);
+        let metadata = plan.metadata?;
+        Some(
+            metadata["annotations"]
+                .get(annotations::EXPECTED_REFERENCED_DATA)
+                .cloned(),
+        )
+    };
+    // The versions are those of another template.
+    assert_eq!(list(None), Some(None));
+    assert_eq!(list(Some(Release::Begun)), Some(None));
+    assert_eq!(list(Some(Release::Proved)), Some(Some(Value::Null)));
 }
