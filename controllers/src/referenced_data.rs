@@ -4,6 +4,8 @@
 pub(crate) mod companion;
 pub(crate) mod companion_controller;
 pub(crate) mod companion_kind;
+#[cfg(test)]
+mod lifecycle_tests;
 mod plan;
 pub(crate) mod project_data;
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Tests of all controllers together on a paused clock: they make no write while nothing changes, and a process keeps
 //! no keys of deleted objects, nor any key while it may not write.
 
+mod data;
 mod ended_keys;
 mod networks;
 mod quota;

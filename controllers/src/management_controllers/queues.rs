@@ -127,7 +127,7 @@ impl ManagementQueues {
         let Ok(project) = projects.get(&key.project) else {
             return;
         };
-        for (namespace, name) in project.data.users(&key.namespace, &key.source) {
+        for (namespace, name) in project.data.names_of_users(&key.namespace, &key.source) {
             let deployment = ProjectKey::new(&key.project, &namespace, &name);
             self.referenced_data.add(deployment);
         }

@@ -98,23 +98,8 @@ impl Companions {
         listed: &[Source],
         released: &[Source],
     ) -> Result<Vec<SourceKey>, ReconcileError> {
-        let former = self.releases_of(deployment);
-        let mut changed = Vec::new();
-        for source in former.keys().filter(|it| !released.contains(it)) {
-            let needed_again = listed.contains(source);
-            let _locks = match needed_again {
-                true => self.lock_for_use(deployment, [source])?,
-                false => Vec::new(),
-            };
-            lock(&self.releases).end(deployment, source);
-            changed.extend(needed_again.then(|| SourceKey::new(deployment, source)));
-        }
-        let pending = released.iter();
-        for source in pending.filter(|it| former.get(it) != Some(&Release::Proved)) {
-            lock(&self.releases).begin(deployment, source);
-            changed.push(SourceKey::new(deployment, source));
-        }
-        Ok(changed)
+        let changed = lock(&self.releases).set(deployment, listed, released, &self.locks);
+        changed.map_err(|source| being_deleted(deployment, &source))
     }
 
     /// Locks the companions of sources that a WorkloadDeployment begins to list.
@@ -129,10 +114,7 @@ impl Companions {
     ) -> Result<Vec<DeletionLock<SourceKey>>, ReconcileError> {
         let locks = sources.into_iter().map(|source| {
             let lock = self.locks.for_a_use(SourceKey::new(deployment, source));
-            lock.ok_or_else(|| ReconcileError::NotYet {
-                object: format!("WorkloadDeployment {deployment:?}"),
-                missing: format!("the deletion of the companion of {source} to end"),
-            })
+            lock.ok_or_else(|| being_deleted(deployment, source))
         });
         locks.collect()
     }
@@ -154,12 +136,14 @@ impl Companions {
         project.require(&project.deployments)?;
         // What is read from now on proves nothing about releases that begin later.
         let releasing = lock(&self.releases).names(key);
-        let deployments = project.data.users(&key.namespace, &key.source).into_iter();
-        let deployments = deployments
-            .filter_map(|(namespace, name)| project.deployments.metadata_of(&namespace, &name));
-        let deployments: Vec<_> = deployments.collect();
+        let (readable, undecodable) = project.data.users(&key.namespace, &key.source);
+        let undecodable = undecodable.iter().map(|it| &it.metadata);
         let users = Users {
-            deployments: &deployments,
+            deployments: readable
+                .iter()
+                .map(|it| &it.metadata)
+                .chain(undecodable)
+                .collect(),
             source: &key.source,
             releasing: &releasing,
         };
@@ -241,7 +225,7 @@ impl Companions {
         }
         let is_unproved =
             |it: &&ObjectMeta| it.name.as_ref().is_some_and(|it| unproved.contains(it));
-        for deployment in users.deployments.iter().filter(is_unproved) {
+        for deployment in users.deployments.iter().copied().filter(is_unproved) {
             let recorded = recorded_hub_namespace(deployment);
             let Some(recorded) =
                 recorded.filter(|it| visited.iter().all(|known| known.name_any() != **it))
@@ -469,7 +453,7 @@ impl Companions {
         let all = Collection::<WorkloadDeployment>::new(&project.client, &key.namespace, None);
         let all = all.all_metadata().await?;
         let users = Users {
-            deployments: &all,
+            deployments: all.iter().collect(),
             source: &key.source,
             releasing: &lock(&self.releases).names(key),
         };
@@ -482,6 +466,13 @@ impl Companions {
             .await?;
         self.sources.forget(key);
         Ok(())
+    }
+}
+
+fn being_deleted(deployment: &ProjectKey, source: &Source) -> ReconcileError {
+    ReconcileError::NotYet {
+        object: format!("WorkloadDeployment {deployment:?}"),
+        missing: format!("the deletion of the companion of {source} to end"),
     }
 }
 

@@ -44,7 +44,7 @@ impl Controller for CompanionController {
         if self.companions.problem(&key).is_some() {
             return Ok(Outcome::Again(REFUSED));
         }
-        match project.data.users(&key.namespace, &key.source)[..] {
+        match project.data.names_of_users(&key.namespace, &key.source)[..] {
             [] => Ok(Outcome::Gone),
             _ => Ok(Outcome::Again(COMPARED)),
         }

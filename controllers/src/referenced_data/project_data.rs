@@ -1,11 +1,13 @@
 //! The ConfigMaps and Secrets of a project, and the WorkloadDeployments that use them.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use api::{ProjectName, WorkloadDeployment};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::PartialObjectMeta;
+use kube::core::error_boundary::InvalidObject;
 use kube::{Resource, ResourceExt};
 use multicluster::cache::{Index, NamespacedName, Reflector};
 use multicluster::{Cache, Metrics};
@@ -96,9 +98,19 @@ impl ProjectData {
         self.is_needed.clone().cancelled_owned()
     }
 
-    /// Returns the WorkloadDeployments that use or list the source.
-    pub(crate) fn users(&self, namespace: &str, source: &Source) -> Vec<NamespacedName> {
+    /// Returns the names of the WorkloadDeployments that use or list the source.
+    pub(crate) fn names_of_users(&self, namespace: &str, source: &Source) -> Vec<NamespacedName> {
         self.deployments_on.keys(&index_value(namespace, source))
+    }
+
+    /// Returns the WorkloadDeployments that use or list the source, and those of them that cannot be decoded.
+    pub(crate) fn users(
+        &self,
+        namespace: &str,
+        source: &Source,
+    ) -> (Vec<Arc<WorkloadDeployment>>, Vec<Arc<InvalidObject>>) {
+        self.deployments_on
+            .partitioned(&index_value(namespace, source))
     }
 }
 

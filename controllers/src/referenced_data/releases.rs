@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use api::ProjectName;
 
 use super::references::Source;
+use crate::deletion_locks::DeletionLocks;
 use crate::runtime::keys::{ProjectKey, SourceKey};
 
 /// The releases of all WorkloadDeployments.
@@ -25,8 +26,42 @@ pub(super) enum Release {
 }
 
 impl Releases {
+    /// Releases exactly these sources of a WorkloadDeployment. `listed` are the sources that it lists at present. Returns
+    /// the sources whose companions have to be written with or without it.
+    ///
+    /// # Errors
+    ///
+    /// A source that the WorkloadDeployment needs again, and whose companion is being deleted.
+    pub(super) fn set(
+        &mut self,
+        deployment: &ProjectKey,
+        listed: &[Source],
+        released: &[Source],
+        locks: &DeletionLocks<SourceKey>,
+    ) -> Result<Vec<SourceKey>, Source> {
+        let former = self.of(deployment);
+        let mut changed = Vec::new();
+        for source in former.keys().filter(|it| !released.contains(it)) {
+            let key = SourceKey::new(deployment, source);
+            if !listed.contains(source) {
+                self.end(deployment, source);
+                continue;
+            }
+            // A deletion that begins from now on finds that the source is needed.
+            let _lock = locks.for_a_use(key.clone()).ok_or_else(|| source.clone())?;
+            self.end(deployment, source);
+            changed.push(key);
+        }
+        let released = released.iter();
+        for source in released.filter(|it| former.get(it) != Some(&Release::Proved)) {
+            self.begin(deployment, source);
+            changed.push(SourceKey::new(deployment, source));
+        }
+        Ok(changed)
+    }
+
     /// Begins a release, unless it has begun already.
-    pub(super) fn begin(&mut self, deployment: &ProjectKey, source: &Source) {
+    fn begin(&mut self, deployment: &ProjectKey, source: &Source) {
         let sources = self.sources.entry(deployment.clone()).or_default();
         sources.entry(source.clone()).or_insert(Release::Begun);
         let names = self.names.entry(SourceKey::new(deployment, source));
@@ -34,7 +69,7 @@ impl Releases {
     }
 
     /// Ends a release: the WorkloadDeployment does not list the source any more, or it needs the source again.
-    pub(super) fn end(&mut self, deployment: &ProjectKey, source: &Source) {
+    fn end(&mut self, deployment: &ProjectKey, source: &Source) {
         if let Some(sources) = self.sources.get_mut(deployment) {
             sources.remove(source);
             if sources.is_empty() {

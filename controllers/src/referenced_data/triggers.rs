@@ -1,7 +1,7 @@
 //! The triggers of the controllers of referenced data. They are changes of a project's WorkloadDeployment, of a source,
 //! and of the copy on the hub.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use api::DEFAULT_NAMESPACE;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -54,17 +54,17 @@ pub(crate) const COMPANION_ON_PROJECT: &[Trigger<ProjectSource, dyn ProjectLooku
         source: ProjectSource::Deployments,
         reason: "the list of a WorkloadDeployment or its hub namespace changed",
         keys: |change, project| {
-            let state = |metadata: &ObjectMeta| {
-                let hub_namespace = recorded_hub_namespace(metadata).map(str::to_owned);
-                (expected(metadata), hub_namespace)
+            let listed = |metadata: Option<&ObjectMeta>| {
+                let in_namespace = metadata.map(|it| {
+                    let hub_namespace = recorded_hub_namespace(it).map(str::to_owned);
+                    let sources = listed_by(&ProjectKey::of(project.project(), it), it).into_iter();
+                    sources.map(move |source| (source, hub_namespace.clone()))
+                });
+                in_namespace.into_iter().flatten().collect::<BTreeSet<_>>()
             };
-            if change.former.map(state) == change.current.map(state) {
-                return Vec::new();
-            }
-            let versions = change.versions();
-            versions
-                .flat_map(|it| listed_by(&ProjectKey::of(project.project(), it), it))
-                .collect()
+            let (former, current) = (listed(change.former), listed(change.current));
+            let changed = former.symmetric_difference(&current);
+            changed.map(|(source, _)| source.clone()).collect()
         },
     },
     Trigger {
@@ -259,6 +259,9 @@ mod tests {
             keys,
         };
         let [config_map, secret] = sources().try_into().unwrap_or_else(|_| unreachable!());
+        let mut fewer = listed.clone();
+        let list = json!(["ConfigMap/settings"]).to_string();
+        fewer.annotations = Some([(annotations::EXPECTED_REFERENCED_DATA.to_owned(), list)].into());
         let deployments = ProjectSource::Deployments;
         let (config_maps, secrets) = (ProjectSource::ConfigMaps, ProjectSource::Secrets);
         let cases = [
@@ -270,6 +273,13 @@ mod tests {
                 sources(),
             ),
             case("gone", deployments, Some(&listed), None, sources()),
+            case(
+                "one is no longer listed",
+                deployments,
+                Some(&listed),
+                Some(&fewer),
+                vec![secret.clone()],
+            ),
             case(
                 "the same list",
                 deployments,

@@ -6,12 +6,12 @@ use api::{HubNamespace, annotations, finalizers};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::references::Source;
-use super::version::expected;
+use super::version::{expected, lists};
 use crate::objects::recorded_hub_namespace;
 
 /// The WorkloadDeployments of one namespace, from a cache or from the API server of the project.
 pub(super) struct Users<'a> {
-    pub(super) deployments: &'a [ObjectMeta],
+    pub(super) deployments: Vec<&'a ObjectMeta>,
     pub(super) source: &'a Source,
     /// The names of those that are being taken out of the companions of the source.
     pub(super) releasing: &'a BTreeSet<String>,
@@ -21,8 +21,7 @@ impl Users<'_> {
     /// Returns those that list the source and have their copy in the hub namespace, as `namespace/name`.
     pub(super) fn of(&self, hub_namespace: &HubNamespace) -> BTreeSet<String> {
         let listing = self.staying().filter(|it| {
-            recorded_hub_namespace(it) == Some(hub_namespace.as_str())
-                && expected(it).is_some_and(|all| all.contains(self.source))
+            recorded_hub_namespace(it) == Some(hub_namespace.as_str()) && lists(it, self.source)
         });
         listing.map(full_name).collect()
     }
@@ -34,7 +33,7 @@ impl Users<'_> {
     }
 
     fn staying(&self) -> impl Iterator<Item = &ObjectMeta> {
-        let all = self.deployments.iter();
+        let all = self.deployments.iter().copied();
         all.filter(|it| !self.is_releasing(it) && !has_ended(it))
     }
 
@@ -105,7 +104,7 @@ mod tests {
         ];
         let users = |deployments: &[ObjectMeta]| {
             let users = Users {
-                deployments,
+                deployments: deployments.iter().collect(),
                 source: &Source::new(SourceKind::Secret, "a"),
                 releasing: &BTreeSet::from(["released".to_owned()]),
             };

@@ -73,6 +73,14 @@ pub(crate) fn expected(metadata: &ObjectMeta) -> Option<Vec<Source>> {
     texts.iter().map(|text| Source::parse(text)).collect()
 }
 
+/// Returns whether the annotation of expected data contains a source. A companion can have a thousand users with long
+/// lists, so the list is not decoded: a name needs no escapes.
+pub(crate) fn lists(metadata: &ObjectMeta, source: &Source) -> bool {
+    let annotations = metadata.annotations.as_ref();
+    let list = annotations.and_then(|it| it.get(annotations::EXPECTED_REFERENCED_DATA));
+    list.is_some_and(|list| list.contains(&format!("\"{source}\"")))
+}
+
 /// Why the data of a WorkloadDeployment cannot be determined. Its annotation contains it as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Problem {
@@ -129,6 +137,22 @@ mod tests {
             assert_eq!(of(text), None, "{text}");
         }
         assert_eq!(expected(&ObjectMeta::default()), None);
+        let list = metadata(
+            annotations::EXPECTED_REFERENCED_DATA,
+            r#"["ConfigMap/a","Secret/bc"]"#,
+        );
+        for (source, is_listed) in [
+            ("ConfigMap/a", true),
+            ("Secret/bc", true),
+            ("Secret/b", false),
+            ("Secret/a", false),
+        ] {
+            assert_eq!(
+                lists(&list, &Source::parse(source).unwrap()),
+                is_listed,
+                "{source}"
+            );
+        }
         let of = |value| MeantVersions::of(&metadata(annotations::REFERENCED_DATA_VERSIONS, value));
         assert!(of(r#"{"template":"v1-a","sources":{"ConfigMap/a":"u/1"}}"#).is_some());
         assert!(of("{}").is_none());
