@@ -323,6 +323,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared proofs::the_referenced_data_annotation_is_mirrored_and_removed;
         Shared referenced_data::data_reach_the_cells_of_their_workload;
         Shared referenced_data::workloads_share_a_source;
+        Shared referenced_data::a_restart_replaces_the_instances;
         Shared refusals::the_words_of_the_hub_are_shown_in_the_project;
         Shared freshness::a_city_without_a_cell;
         Apart freshness::a_cell_that_dies;
@@ -403,6 +404,8 @@ fn all() -> Vec<(&'static str, Test)> {
         Alone restart::a_killed_manager_converges_to_the_same_state;
         Alone restart::sigterm_shuts_down_in_order;
         Alone faults::a_kill_after_some_writes;
+        Alone referenced_data::a_kill_after_some_writes;
+        Alone referenced_data::a_cell_is_away_for_a_moment;
         Alone faults::api_servers_answer_with_errors;
         Alone faults::watches_that_end;
         Alone faults::short_cuts;
@@ -441,6 +444,8 @@ fn soak() -> Vec<(&'static str, Test)> {
         Apart freshness::a_cell_that_hangs;
         Alone settled::an_hour_without_a_write;
         Alone faults::a_kill_after_each_write;
+        Alone referenced_data::a_kill_after_each_write;
+        Alone referenced_data::a_cell_is_away_for_long;
         Alone faults::long_cuts;
         Alone faults::long_pauses;
         Apart faults::restarts;

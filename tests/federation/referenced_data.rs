@@ -1,5 +1,10 @@
 //! Tests of the ConfigMaps and Secrets of templates: they reach the cells of the Workload, and no other cell.
 
+#[path = "referenced_data/away.rs"]
+mod away;
+#[path = "referenced_data/kills.rs"]
+mod kills;
+
 use std::time::Duration;
 
 use anyhow::ensure;
@@ -14,7 +19,9 @@ use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::fixture::{DFW, ORD, Space, WITHIN, create, patch, workload};
+use crate::fixture::{DFW, ORD, Space, WITHIN, create, is_ready, patch, workload};
+pub(crate) use away::{a_cell_is_away_for_a_moment, a_cell_is_away_for_long};
+pub(crate) use kills::{a_kill_after_each_write, a_kill_after_some_writes};
 
 /// The value that no output may contain, in base64.
 const PLANTED: &str = "cGxhbnRlZC12YWx1ZQ==";
@@ -219,6 +226,37 @@ pub(crate) async fn workloads_share_a_source(federation: &Federation) -> anyhow:
     space.delete_workload("api").await?;
     wait::gone(&space.in_cell::<ConfigMap>(ORD), "settings", WITHIN).await?;
     wait::gone(&space.on_hub::<ConfigMap>(), "settings", WITHIN).await
+}
+
+/// A changed source replaces no Instance. A change of `restartedAt` in the template does, also if nothing else changes.
+pub(crate) async fn a_restart_replaces_the_instances(
+    federation: &Federation,
+) -> anyhow::Result<()> {
+    let space = Space::create(federation, "data-restart").await?;
+    create::<ConfigMap>(&space.in_project(), config_map(&json!({"url": "a"}))).await?;
+    for name in ["keys", "pull"] {
+        create::<Secret>(&space.in_project(), secret(name)).await?;
+    }
+    create::<Workload>(&space.in_project(), using_data("web")).await?;
+    space.until_settled("web", 1).await?;
+    let (instances, name) = (space.in_cell::<Instance>(DFW), "web-us-dfw-0");
+    let former = instances.get(name).await?.metadata.uid;
+    let change = json!({"data": {"url": "b"}});
+    patch::<ConfigMap>(&space.in_project(), "settings", change).await?;
+    until_value(&space, "b").await?;
+    ensure!(
+        instances.get(name).await?.metadata.uid == former,
+        "it was replaced"
+    );
+    let restart =
+        json!({"metadata": {"annotations": {"compute.datumapis.com/restartedAt": "now"}}});
+    let change = json!({"spec": {"template": restart}});
+    patch::<Workload>(&space.in_project(), "web", change).await?;
+    let is_new = |it: &Instance| it.metadata.uid != former && is_ready(it);
+    wait::until(&instances, name, "replaced", WITHIN, is_new).await?;
+    space.until_settled("web", 1).await?;
+    space.delete_workload("web").await?;
+    space.until_empty().await
 }
 
 /// Checks that neither a log nor an object other than the Secrets contains the value of a Secret.

@@ -190,19 +190,19 @@ impl Companions {
             false => self.prove(key, &users, &namespaces).await?,
         };
         Ok(Synced {
-            problem_changed: self.note_problem(key, problem),
+            problem_changed: self.note_problem(key, problem.as_deref()),
             released,
         })
     }
 
     /// Keeps the problem of a companion. Returns whether it has changed.
-    fn note_problem(&self, key: &SourceKey, problem: Option<String>) -> bool {
+    fn note_problem(&self, key: &SourceKey, problem: Option<&str>) -> bool {
         let mut problems = lock(&self.problems);
-        let former = match &problem {
-            Some(problem) => problems.insert(key.clone(), problem.clone()),
+        let former = match problem {
+            Some(problem) => problems.insert(key.clone(), problem.to_owned()),
             None => problems.remove(key),
         };
-        former != problem
+        former.as_deref() != problem
     }
 
     /// Proves that no companion of a source names the WorkloadDeployments that are being taken out of it. Those in the

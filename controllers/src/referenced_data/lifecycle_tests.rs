@@ -158,6 +158,16 @@ fn one_deployment_goes_and_another_comes() {
 }
 
 #[test]
+fn a_source_is_released_and_needed_again() {
+    let unused = Deployment {
+        uses: false,
+        ..listing(Phase::Live)
+    };
+    let states = explore(settled([Some(unused), None]), 9);
+    assert!(states > 10_000, "{states}");
+}
+
+#[test]
 fn two_deployments_end_at_once() {
     let states = explore(settled([Some(listing(Phase::Ended)); DEPLOYMENTS]), 12);
     assert!(states > 1_000, "{states}");

@@ -168,7 +168,7 @@ impl World {
             Step::WatchTellsOfSource => seen.source = there.source,
             Step::DeploymentIsPlanned(i) => self.plan_deployment(i, cast)?,
             Step::ListIsWritten(i) => self.write_list(i),
-            Step::CompanionIsPlanned => self.plan_companion(cast),
+            Step::CompanionIsPlanned => self.plan_companion(cast)?,
             Step::DeletionIsConfirmed => self.confirm(cast),
             Step::CompanionIsWritten => self.write_companion(cast)?,
             Step::ProcessRestarts => {
@@ -239,12 +239,16 @@ impl World {
         }
     }
 
-    fn plan_companion(&mut self, cast: &mut Cast) {
+    fn plan_companion(&mut self, cast: &mut Cast) -> Result<(), String> {
         if self.sync.is_some() {
-            return;
+            return Ok(());
         }
         let releasing = self.releases.map(|it| it.is_some());
         let named = cast.users(&self.seen.deployments, releasing).named;
+        let mut all = self.seen.deployments.iter().zip(named);
+        if all.any(|(it, named)| named && it.is_some_and(|it| it.phase == Phase::Ended)) {
+            return Err("a companion names a deployment whose copy is gone".to_owned());
+        }
         let existing = self.there.companion;
         let action = if named.contains(&true) {
             let copied = existing.map(|it| it.version);
@@ -258,7 +262,7 @@ impl World {
         } else if existing.is_none() {
             Action::Nothing
         } else if self.listing.iter().any(Option::is_some) {
-            return;
+            return Ok(());
         } else {
             let is_confirmed = false;
             Action::Delete { is_confirmed }
@@ -266,6 +270,7 @@ impl World {
         if action != Action::Nothing || self.releases.contains(&Some(Release::Begun)) {
             self.sync = Some(Sync { releasing, action });
         }
+        Ok(())
     }
 
     fn confirm(&mut self, cast: &mut Cast) {
