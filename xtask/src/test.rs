@@ -63,6 +63,8 @@ const UNIT: &[&str] = &[
     "--test",
     "short",
 ];
+/// Unit tests of the controllers.
+const CONTROLLERS: &[&str] = &["test", "--locked", "--package", "controllers", "--lib"];
 /// Tests that run the binary alone.
 const BINARY: &[&str] = &[
     "test",
@@ -268,7 +270,7 @@ fn soak(filter: Option<&str>) -> anyhow::Result<()> {
     step("soak");
     // Each of these tests uses the whole machine, so the tests run one after the other.
     let alone = ["--", "--ignored", "--test-threads=1"];
-    for suite in [BINARY, FEDERATION, NODES] {
+    for suite in [CONTROLLERS, BINARY, FEDERATION, NODES] {
         cargo(&[suite, filter.as_slice(), alone.as_slice()].concat())?;
     }
     Ok(())
