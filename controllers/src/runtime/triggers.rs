@@ -109,7 +109,7 @@ pub(crate) enum CellSource {
     Subnets,
     /// A kind of the network operator has been listed. The change has no object.
     NetworkKinds,
-    /// Instances that the cell does not have, with names of a WorkloadDeployment. The hub may still have copies of them.
+    /// Instances of a WorkloadDeployment that the cell does not have. The hub may still have copies of them.
     AbsentInstances,
 }
 

@@ -1,5 +1,5 @@
-//! Tests that the keys of deleted objects leave the queues of a cell. The test does the work of Karmada, of the provider,
-//! of the network operator and of the quota system.
+//! Tests that the keys of deleted objects leave the queues of a cell. The test does the work of Karmada, of the
+//! provider, of the network operator and of the quota system.
 
 use api::karmada::PropagationPolicy;
 use api::networking::{CITY_CODE, NetworkInterfaceClaim};

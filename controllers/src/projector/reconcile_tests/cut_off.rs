@@ -21,8 +21,8 @@ async fn stays(planes: &FakePlanes, projector: &Projector) -> bool {
     is_kept
 }
 
-/// I-12: only the cell of an Instance knows whether the Instance is gone. The WorkloadDeployment has a report, which may
-/// be that of another cell of the city.
+/// I-12: only the cell of an Instance knows whether the Instance is gone. The report of the WorkloadDeployment may be
+/// that of another cell of the city.
 #[tokio::test(start_paused = true)]
 async fn a_copy_that_was_deleted_by_hand_proves_nothing_while_its_cell_cannot_be_reached() {
     for (later, is_left) in [("True", false), ("", true)] {
