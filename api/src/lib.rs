@@ -30,6 +30,7 @@ pub mod networking;
 pub mod quantity;
 pub mod quota;
 pub mod reasons;
+pub mod references;
 pub mod rights;
 pub mod runtime;
 pub mod text;

@@ -13,6 +13,7 @@ pub(crate) mod triggers;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::references::Source;
 use api::{Instance, WorkloadDeployment};
 use kube::ResourceExt;
 use multicluster::{Metrics, Outcome};
@@ -21,7 +22,6 @@ use serde_json::json;
 use crate::cell::CellCaches;
 use crate::gate::{GateStep, REFERENCED_DATA};
 use crate::objects::{controller_name, controller_uid, is_terminating};
-use crate::referenced_data::references::Source;
 use crate::referenced_data::version::SourceVersion;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;

@@ -11,6 +11,7 @@ mod view;
 use std::sync::Arc;
 
 use api::instance::InstanceControllerSpec;
+use api::references::references;
 use api::{Instance, InstanceSpec, WorkloadDeployment, finalizers};
 use kube::ResourceExt;
 use kube::core::{PartialObjectMeta, PartialObjectMetaExt};
@@ -21,7 +22,6 @@ use crate::cell::CellCaches;
 use crate::gate::{self, Gate};
 use crate::objects::{StringMap, controller_reference, covers, is_terminating};
 use crate::quota::ReplacementQuota;
-use crate::referenced_data::references::references;
 use crate::runtime::error::FirstError;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;

@@ -10,7 +10,6 @@ mod plan;
 pub(crate) mod project_data;
 #[cfg(test)]
 mod reconcile_tests;
-pub(crate) mod references;
 mod releases;
 mod resolve;
 mod sources;
@@ -23,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::instance::REFERENCED_DATA_READY;
+use api::references::{References, Source, references};
 use api::{WorkloadDeployment, WorkloadDeploymentStatus, finalizers};
 use multicluster::Outcome;
 
@@ -38,7 +38,6 @@ use crate::runtime::{ReconcileContext, ReconcileError};
 use crate::template::template_hash;
 use companion::Companions;
 use plan::{Observed, Plan, plan};
-use references::{References, Source, references};
 use resolve::{Found, Resolved, resolve};
 use version::expected;
 

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use api::references::{Source, SourceKind};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Client;
 
 use crate::lock::lock;
 use crate::referenced_data::companion_kind::is_companion;
-use crate::referenced_data::references::{Source, SourceKind};
 use crate::referenced_data::version::SourceVersion;
 use crate::runtime::ReconcileError;
 use crate::runtime::write::Collection;

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use api::condition::{Condition, ConditionStatus};
 use api::reasons::referenced_data as reason;
+use api::references::{Source, references};
 use api::{CellName, Instance, WorkloadDeployment, annotations};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
 use crate::gate::{GateStep, REFERENCED_DATA};
-use crate::referenced_data::references::{Source, references};
 use crate::referenced_data::version::{MeantVersions, Problem, SourceVersion, expected};
 use crate::template::template_hash;
 

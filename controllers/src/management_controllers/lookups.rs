@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api::karmada::ResourceBinding;
+use api::references::Source;
 use api::{Instance, ProjectName, Workload, WorkloadDeployment};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
@@ -15,7 +16,6 @@ use crate::hub::upstream::Upstream;
 use crate::objects::Namespace;
 use crate::projects::SyncedProjects;
 use crate::referenced_data::project_data::index_value;
-use crate::referenced_data::references::Source;
 use crate::runtime::keys::ProjectKey;
 use crate::runtime::triggers::lookups::{HubLookups, ProjectLookups};
 use crate::workload::network_key;

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
+use api::references::{Source, SourceKind};
 use api::{HubNamespace, ProjectName, WorkloadDeployment, annotations, labels};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -12,7 +13,6 @@ use kube::core::PartialObjectMeta;
 use serde_json::{Value, json};
 
 use super::companion_kind::{Companion, is_companion};
-use super::references::{Source, SourceKind};
 use super::releases::{Release, Releases};
 use super::sources::{Content, Current, Sources, current_version};
 use super::users::{Users, full_name};

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::condition::{self, Condition, ConditionStatus};
 use api::instance::REFERENCED_DATA_READY;
 use api::reasons::referenced_data as reason;
+use api::references::{References, Source};
 use api::{WorkloadDeployment, annotations, finalizers};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::references::{References, Source};
 use super::releases::Release;
 use super::resolve::Resolved;
 use super::version::{MeantVersions, Problem, expected};

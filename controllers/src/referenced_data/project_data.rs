@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use api::references::{Source, references};
 use api::{ProjectName, WorkloadDeployment};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -14,7 +15,6 @@ use multicluster::{Cache, Metrics};
 use serde::{Deserialize, Deserializer};
 use tokio_util::sync::CancellationToken;
 
-use super::references::{Source, references};
 use super::version::expected;
 use crate::runtime::wiring::Watches;
 

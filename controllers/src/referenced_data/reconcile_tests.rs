@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use api::condition::{self, Condition};
 use api::reasons::referenced_data as reason;
+use api::references::{Source, SourceKind};
 use api::{annotations, finalizers, labels};
 use apiserver::{ApiServer, Fault, Verb};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -12,7 +13,6 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::companion_controller::CompanionController;
-use super::references::{Source, SourceKind};
 use super::*;
 use crate::fixtures::servers::{
     FakePlanes, HUB_NAMESPACE, context, hub_namespace, project_key, reconcile, recorded, settle,

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use api::ProjectName;
+use api::references::Source;
 
-use super::references::Source;
 use crate::deletion_locks::DeletionLocks;
 use crate::runtime::keys::{ProjectKey, SourceKey};
 
@@ -134,8 +134,8 @@ impl Releases {
 
 #[cfg(test)]
 mod tests {
-    use super::super::references::SourceKind;
     use super::*;
+    use api::references::SourceKind;
 
     #[test]
     fn a_release_is_proved_for_those_that_were_left_out_and_ends_once() {

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::condition::MESSAGE_MAX;
 use api::reasons::referenced_data as reason;
+use api::references::{References, Source, Use};
 
-use super::references::{References, Source, Use};
 use super::version::{Problem, SourceVersion};
 
 /// Longest name of a source, in bytes. Karmada derives names of other objects from it.
@@ -174,9 +174,9 @@ fn problem(reason: &str, message: &str) -> Problem {
 
 #[cfg(test)]
 mod tests {
+    use api::references::KeyUse;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-    use super::super::references::KeyUse;
     use super::*;
 
     fn source(text: &str) -> Source {

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 
 use api::ProjectName;
+use api::references::{Source, SourceKind};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 
-use super::references::{Source, SourceKind};
 use super::resolve::{Found, SourceFacts};
 use super::version::SourceVersion;
 use crate::lock::lock;

@@ -4,10 +4,10 @@
 use std::collections::{BTreeSet, HashSet};
 
 use api::DEFAULT_NAMESPACE;
+use api::references::{Source, SourceKind};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use multicluster::cache::Change;
 
-use super::references::{Source, SourceKind};
 use super::version::expected;
 use crate::hub::upstream::Upstream;
 use crate::objects::recorded_hub_namespace;

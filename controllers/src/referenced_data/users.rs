@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use api::references::Source;
 use api::{HubNamespace, annotations, finalizers};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::references::Source;
 use super::version::{expected, lists};
 use crate::objects::recorded_hub_namespace;
 
@@ -72,9 +72,9 @@ fn has_list(metadata: &ObjectMeta) -> bool {
 mod tests {
     use serde_json::json;
 
-    use super::super::references::SourceKind;
     use super::*;
     use crate::fixtures::object;
+    use api::references::SourceKind;
 
     #[test]
     fn those_that_list_the_source_are_named_until_their_copy_is_gone() {

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use api::annotations;
+use api::references::Source;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
-
-use super::references::Source;
 
 /// A version of a source: its UID and its resource version, displayed as `uid/version`. It identifies the content, and
 /// says nothing about it: a digest of a Secret could be compared with digests of guesses.

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
+use api::references::Source;
 use api::{HubNamespace, ProjectName};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use multicluster::queue::Key;
 
 use crate::hub::upstream::Upstream;
-use crate::referenced_data::references::Source;
 
 /// An object of a project's API server.
 #[derive(Clone, PartialEq, Eq, Hash)]

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use api::references::{Source, SourceKind, references};
 use api::{HubNamespace, ProjectName, WorkloadDeployment, annotations, finalizers};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::super::plan::{Observed, plan};
-use super::super::references::{Source, SourceKind, references};
 use super::super::releases::{Release, Releases};
 use super::super::resolve::{Found, Resolved, SourceFacts, resolve};
 use super::super::users::Users;

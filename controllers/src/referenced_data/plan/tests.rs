@@ -1,6 +1,7 @@
 use std::slice;
 
-use super::super::references::references;
+use api::references::references;
+
 use super::super::version::SourceVersion;
 use super::*;
 use crate::fixtures::{deployment, now, object};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api::karmada::ResourceBinding;
+use api::references::Source;
 use api::{HubNamespace, ProjectName};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
@@ -14,7 +15,6 @@ use crate::fixtures::object;
 use crate::hub::upstream::{self, Upstream};
 use crate::objects::{Namespace, deployment_name};
 use crate::referenced_data::project_data::{index_value, sources_of_metadata};
-use crate::referenced_data::references::Source;
 use crate::runtime::keys::{HubKey, ProjectKey};
 
 /// Returns the project of the fakes.

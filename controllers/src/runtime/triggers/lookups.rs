@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api::karmada::ResourceBinding;
+use api::references::Source;
 use api::{HubNamespace, ProjectName};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
@@ -10,7 +11,6 @@ use multicluster::cache::NamespacedName;
 
 use crate::hub::upstream::{self, Upstream};
 use crate::objects::Namespace;
-use crate::referenced_data::references::Source;
 use crate::runtime::keys::{HubKey, ProjectKey};
 
 /// Lookups in the caches of the hub, and of the projects that this process serves.

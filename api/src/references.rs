@@ -3,40 +3,45 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use api::InstanceSpec;
-use api::core_v1::{KeySelector, KeyToPath, OptionalReference};
+use crate::core_v1::{KeySelector, KeyToPath, OptionalReference};
+use crate::instance::InstanceSpec;
 
 /// A kind that a template can refer to. The order is that of the annotation of expected data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum SourceKind {
+pub enum SourceKind {
+    /// A ConfigMap.
     ConfigMap,
+    /// A Secret.
     Secret,
 }
 
 impl SourceKind {
-    /// The kind in `Kind/name`.
-    pub(crate) const fn as_str(self) -> &'static str {
+    /// Returns the kind in `Kind/name`.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::ConfigMap => "ConfigMap",
             Self::Secret => "Secret",
         }
     }
 
-    /// Whether a value that is used as a variable can be anything but text.
-    pub(crate) const fn values_are_bytes(self) -> bool {
+    /// Returns whether a value that is used as a variable can be anything but text.
+    pub const fn values_are_bytes(self) -> bool {
         matches!(self, Self::Secret)
     }
 }
 
 /// A ConfigMap or a Secret in the namespace of an object. Displayed as `Kind/name`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Source {
-    pub(crate) kind: SourceKind,
-    pub(crate) name: String,
+pub struct Source {
+    /// The kind of the object.
+    pub kind: SourceKind,
+    /// The name of the object.
+    pub name: String,
 }
 
 impl Source {
-    pub(crate) fn new(kind: SourceKind, name: &str) -> Self {
+    /// Returns the source of this kind and name.
+    pub fn new(kind: SourceKind, name: &str) -> Self {
         Self {
             kind,
             name: name.to_owned(),
@@ -44,7 +49,7 @@ impl Source {
     }
 
     /// Reads `Kind/name`. Returns `None` for another text.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let (kind, name) = text.split_once('/')?;
         let kinds = [SourceKind::ConfigMap, SourceKind::Secret];
         let kind = kinds.into_iter().find(|it| it.as_str() == kind)?;
@@ -60,29 +65,29 @@ impl fmt::Display for Source {
 
 /// How a template uses one key of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct KeyUse {
+pub struct KeyUse {
     /// Whether the key must be there.
-    pub(crate) is_required: bool,
+    pub is_required: bool,
     /// Whether the value is an environment variable, so it must be text.
-    pub(crate) is_text: bool,
+    pub is_text: bool,
 }
 
 /// How a template uses a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Use {
+pub struct Use {
     /// Whether the source may be missing: every use says so.
-    pub(crate) is_optional: bool,
+    pub is_optional: bool,
     /// The keys that the template names.
-    pub(crate) keys: BTreeMap<String, KeyUse>,
+    pub keys: BTreeMap<String, KeyUse>,
     /// Whether all keys are environment variables, so all values must be text.
-    pub(crate) all_text: bool,
+    pub all_text: bool,
 }
 
 /// The sources of a template, in the order of the annotation.
-pub(crate) type References = BTreeMap<Source, Use>;
+pub type References = BTreeMap<Source, Use>;
 
 /// Returns the ConfigMaps and Secrets that an Instance with this spec uses. An empty name is no reference.
-pub(crate) fn references(spec: &InstanceSpec) -> References {
+pub fn references(spec: &InstanceSpec) -> References {
     let mut found = Collector::default();
     if let Some(sandbox) = &spec.runtime.sandbox {
         for container in &sandbox.containers {
