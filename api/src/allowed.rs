@@ -31,6 +31,9 @@ pub const PORTS: RangeInclusive<i32> = 1..=65_535;
 /// Longest DNS label, in characters (RFC 1123).
 pub const DNS_LABEL_MAX: usize = 63;
 
+/// Longest DNS subdomain, in characters (RFC 1123).
+pub const DNS_SUBDOMAIN_MAX: usize = 253;
+
 /// The characters of a DNS label. The length is [`DNS_LABEL_MAX`].
 pub const DNS_LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 

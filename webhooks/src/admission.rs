@@ -1,5 +1,5 @@
 //! Admission webhooks of the compute API. The webhooks check that a Workload is valid, and that the requester may use
-//! the networks of the Workload.
+//! the networks of the Workload and may read its ConfigMaps and Secrets.
 //!
 //! The rules (module `rules`) are pure functions: their input is values, their output is field errors. The rules need
 //! facts about the project. [`ProjectLookup`] provides these facts, and the binary implements [`ProjectLookup`].
@@ -25,7 +25,7 @@ mod workload_view;
 
 use std::collections::BTreeSet;
 
-pub use access_review::{AccessReview, Requester};
+pub use access_review::{AccessReview, Requester, UsedKind};
 pub use memory::{ANSWER_BYTES, REVIEW_COPIES, peak_bytes};
 pub use project_lookup::{AccessDecision, KnownCities, ProjectLookup, ProjectLookupError};
 pub use reference::{InCrd, RULES, Rule};
@@ -48,7 +48,7 @@ pub fn is_path(path: &str) -> bool {
 }
 
 /// Answers an `AdmissionReview` without I/O. The project of the request has the given cities, and every requester may
-/// use its networks.
+/// use its networks and read its ConfigMaps and Secrets.
 ///
 /// # Errors
 ///

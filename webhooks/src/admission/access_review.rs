@@ -1,21 +1,52 @@
-//! The access reviews of admission: may the requester use a network?
+//! The access reviews of admission: may the requester use a network, or read a ConfigMap or a Secret?
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::references::SourceKind;
 use serde::Serialize;
 
 use super::user_info::UserInfo;
 
-/// An access review. The review checks whether the requester has the verb `use` on a network.
+/// An access review. The review checks whether the requester has the right to an object.
 #[derive(Clone, Debug)]
 pub struct AccessReview {
     /// The requester. All reviews of one request share it.
     pub requester: Arc<Requester>,
-    /// Namespace of the Workload. The network is in the same namespace.
+    /// Namespace of the Workload. The object is in the same namespace.
     pub namespace: String,
-    /// Name of the network.
-    pub network: String,
+    /// Kind of the object.
+    pub kind: UsedKind,
+    /// Name of the object.
+    pub name: String,
+}
+
+/// A kind of objects that a Workload uses with the rights of its requester.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum UsedKind {
+    /// A network. The requester needs the verb `use`.
+    Network,
+    /// A ConfigMap or a Secret. The requester needs the verb `get`.
+    Data(SourceKind),
+}
+
+impl UsedKind {
+    /// Returns the verb that the requester needs.
+    pub(super) const fn verb(self) -> &'static str {
+        match self {
+            Self::Network => "use",
+            Self::Data(_) => "get",
+        }
+    }
+
+    /// Returns API group, version and resource.
+    const fn resource(self) -> [&'static str; 3] {
+        match self {
+            Self::Network => ["networking.datumapis.com", "v1alpha", "networks"],
+            Self::Data(SourceKind::ConfigMap) => ["", "v1", "configmaps"],
+            Self::Data(SourceKind::Secret) => ["", "v1", "secrets"],
+        }
+    }
 }
 
 /// The requester in an access review.
@@ -72,13 +103,13 @@ impl Requester {
         }
     }
 
-    /// Returns an upper bound of the size of a review of one of these networks, in bytes.
-    pub(super) fn review_bytes(&self, networks: &[&str]) -> usize {
+    /// Returns an upper bound of the size of a review of an object with one of these names, in bytes.
+    pub(super) fn review_bytes<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> usize {
         /// Size of the other parts of a review, in bytes.
         const OTHER: usize = 512;
         /// Most bytes that one byte of a text needs in JSON, as in `\u0001`.
         const ESCAPED: usize = 6;
-        let longest = networks.iter().map(|network| network.len()).max();
+        let longest = names.into_iter().map(str::len).max();
         self.answered_bytes() + ESCAPED * longest.unwrap_or_default() + OTHER
     }
 
@@ -100,19 +131,20 @@ impl AccessReview {
     pub fn answer_max(&self) -> usize {
         /// Upper bound of the size of the decision, in bytes.
         const DECISION: usize = 64 << 10;
-        2 * self.requester.review_bytes(&[&self.network]) + DECISION
+        2 * self.requester.review_bytes([self.name.as_str()]) + DECISION
     }
 
     /// Returns the review as JSON: a `SubjectAccessReview` of `authorization.k8s.io/v1`. Call this just before the
     /// review is sent, because the JSON contains a copy of the requester.
     pub fn body(&self) -> Vec<u8> {
+        let [group, version, resource] = self.kind.resource();
         let attributes = ResourceAttributes {
-            group: "networking.datumapis.com",
-            version: "v1alpha",
-            resource: "networks",
-            verb: "use",
+            group,
+            version,
+            resource,
+            verb: self.kind.verb(),
             namespace: &self.namespace,
-            name: &self.network,
+            name: &self.name,
         };
         let attributes = serde_json::to_string(&attributes).unwrap_or_default();
         let parts = [
@@ -154,10 +186,11 @@ mod tests {
             let review = AccessReview {
                 requester: Arc::new(Requester::new(&user)),
                 namespace: "default".to_owned(),
-                network: "\u{1}".repeat(100),
+                kind: UsedKind::Network,
+                name: "\u{1}".repeat(100),
             };
             let body = review.body();
-            let bytes = review.requester.review_bytes(&["", &review.network]);
+            let bytes = review.requester.review_bytes(["", &review.name]);
             assert!(body.len() <= bytes, "{bytes} {}", body.len());
             let body: Value = serde_json::from_slice(&body).unwrap();
             assert_eq!(
@@ -170,9 +203,52 @@ mod tests {
                         "user": "a\"da", "uid": "7", "groups": ["z", "a"], "extra": extra,
                         "resourceAttributes": {
                             "group": "networking.datumapis.com", "version": "v1alpha", "resource": "networks",
-                            "verb": "use", "namespace": "default", "name": review.network,
+                            "verb": "use", "namespace": "default", "name": review.name,
                         },
                     },
+                })
+            );
+        }
+    }
+
+    #[test]
+    fn each_kind_is_asked_about_with_its_resource_and_verb() {
+        let requester = Arc::new(Requester::new(&UserInfo::default()));
+        for (kind, group, version, resource, verb) in [
+            (
+                UsedKind::Network,
+                "networking.datumapis.com",
+                "v1alpha",
+                "networks",
+                "use",
+            ),
+            (
+                UsedKind::Data(SourceKind::ConfigMap),
+                "",
+                "v1",
+                "configmaps",
+                "get",
+            ),
+            (
+                UsedKind::Data(SourceKind::Secret),
+                "",
+                "v1",
+                "secrets",
+                "get",
+            ),
+        ] {
+            let review = AccessReview {
+                requester: Arc::clone(&requester),
+                namespace: "default".to_owned(),
+                kind,
+                name: "n".to_owned(),
+            };
+            let body: Value = serde_json::from_slice(&review.body()).unwrap();
+            assert_eq!(
+                body["spec"]["resourceAttributes"],
+                json!({
+                    "group": group, "version": version, "resource": resource, "verb": verb, "namespace": "default",
+                    "name": "n",
                 })
             );
         }

@@ -4,27 +4,60 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::CityCode;
+use api::references::SourceKind;
 
-use super::field_error::supported;
+use super::access_review::UsedKind;
+use super::field_error::{FieldError, supported};
 
 /// The facts that the rules need and that are not in the Workload.
 #[derive(Default)]
 pub(crate) struct ExternalFacts<'a> {
     /// The cities that the project may use. With `None`, the rules do not check cities.
     pub(crate) cities: Option<AvailableCities<'a>>,
-    /// The networks that must not be used, by name, each with the reason. All other networks may be used.
-    pub(crate) networks: BTreeMap<&'a str, NetworkRefusal>,
+    /// The objects that must not be used, each with the reason. All other objects may be used.
+    pub(crate) refusals: Refusals<'a>,
 }
 
-/// The reason why a network must not be used.
+/// An object in the namespace of the Workload that the Workload uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct UsedObject<'a> {
+    pub(crate) kind: UsedKind,
+    pub(crate) name: &'a str,
+}
+
+/// The objects that must not be used, each with the reason.
+pub(crate) type Refusals<'a> = BTreeMap<UsedObject<'a>, Refusal>;
+
+/// The reason why an object must not be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum NetworkRefusal {
-    /// The requester has no right to use the network. Contains the message for the requester.
+pub(crate) enum Refusal {
+    /// The requester has no right to use the object. Contains the message for the requester.
     Denied(String),
     /// The access review failed. Contains the message for the requester.
     NotReviewed(String),
-    /// No access review was sent, because the Workload has too many new networks or too many refusals.
+    /// No access review was sent, because the Workload has too many new objects or too many refusals.
     NotAsked,
+}
+
+impl Refusal {
+    /// Returns the error of a field that uses the object.
+    pub(crate) fn error<'e>(&'e self, object: UsedObject<'e>) -> FieldError<'e> {
+        match self {
+            Self::Denied(reason) => FieldError::forbidden(object.name, reason.as_str()),
+            Self::NotReviewed(problem) => FieldError::internal(problem.as_str()),
+            Self::NotAsked => FieldError::internal(match object.kind {
+                UsedKind::Network => {
+                    "the right to use the network was not checked: the Workload has too many new or refused networks"
+                }
+                UsedKind::Data(SourceKind::ConfigMap) => {
+                    "the right to get the ConfigMap was not checked: the Workload has too many new or refused references"
+                }
+                UsedKind::Data(SourceKind::Secret) => {
+                    "the right to get the Secret was not checked: the Workload has too many new or refused references"
+                }
+            }),
+        }
+    }
 }
 
 /// The cities that a project may use.

@@ -29,7 +29,7 @@ pub trait ProjectLookup: Send + Sync + 'static {
     fn cities(&self, project: &ProjectName) -> Result<KnownCities, ProjectLookupError>;
 
     /// Sends an access review to the project's API server (docs/reference/admission.md). The decision is whether the
-    /// requester may use the network.
+    /// requester has the right to the object.
     ///
     /// The returned future has no timeout. The caller must set one. The future may hold [`REVIEW_COPIES`] times the
     /// size of [`AccessReview::body`].

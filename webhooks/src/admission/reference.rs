@@ -63,6 +63,7 @@ const METADATA: &str = "metadata.rs";
 const VOLUMES: &str = "volumes.rs";
 const RUNTIME: &str = "runtime.rs";
 const NETWORKS: &str = "networks.rs";
+const DATA: &str = "data.rs";
 const PLACEMENTS: &str = "placements.rs";
 
 /// All rules, in the order of their errors in an answer.
@@ -262,6 +263,31 @@ pub const RULES: &[Rule] = &[
         NETWORKS,
         "spec.template.spec.networkInterfaces[i].network",
         "The requester may `use` the Network.",
+    ),
+    rule(
+        DATA,
+        "spec.template.spec.runtime.sandbox.containers[i].env[j].valueFrom",
+        "The requester may `get` the ConfigMap of `configMapKeyRef` and the Secret of `secretKeyRef`.",
+    ),
+    rule(
+        DATA,
+        "spec.template.spec.runtime.sandbox.containers[i].envFrom[j]",
+        "The requester may `get` the ConfigMap of `configMapRef` and the Secret of `secretRef`.",
+    ),
+    rule(
+        DATA,
+        "spec.template.spec.runtime.sandbox.imagePullSecrets[i]",
+        "The requester may `get` the Secret.",
+    ),
+    rule(
+        DATA,
+        "spec.template.spec.volumes[i]",
+        "The requester may `get` the ConfigMap of `configMap` and the Secret of `secret`.",
+    ),
+    added(
+        DATA,
+        "spec.template.spec",
+        "The `name` or `secretName` of a ConfigMap or Secret is a DNS subdomain, or empty.",
     ),
     schema(PLACEMENTS, "spec.placements", "At least one."),
     schema(PLACEMENTS, "spec.placements[i].name", "A DNS label."),

@@ -1,6 +1,7 @@
 //! The rules for a Workload. The order of the rules is the order of the errors in an answer
 //! (docs/reference/admission.md). The rules are pure functions. The caller must collect the [`ExternalFacts`] first.
 
+mod data;
 mod metadata;
 mod names;
 mod networks;
@@ -10,10 +11,11 @@ mod runtime;
 mod tests;
 mod volumes;
 
-use super::external_facts::ExternalFacts;
+use std::collections::HashSet;
+
+use super::external_facts::{ExternalFacts, UsedObject};
 use super::field_error::{ErrorSink, FieldErrorList, FieldPath};
 use super::workload_view::WorkloadSpecView;
-pub(crate) use networks::new_networks;
 pub(crate) use placements::is_any_new_city;
 
 /// Returns the errors of a Workload. For an update, returns only the errors that the `former` Workload did not have.
@@ -45,8 +47,27 @@ fn check(workload: &WorkloadSpecView<'_>, facts: &ExternalFacts<'_>, report: &mu
     networks::check(
         &instance,
         &values.spec.network_interfaces,
-        &facts.networks,
+        &facts.refusals,
         report,
     );
+    data::check(&instance, &values.spec, &facts.refusals, report);
     placements::check(&spec, placements, facts.cities.as_ref(), report);
+}
+
+/// Returns the objects that the Workload uses and the former Workload did not use: the networks in the order of the
+/// interfaces, then the ConfigMaps and Secrets in the order of their errors. Each object is in the list once.
+pub(crate) fn newly_used<'w>(
+    workload: &'w WorkloadSpecView<'_>,
+    former: Option<&WorkloadSpecView<'_>>,
+) -> Vec<UsedObject<'w>> {
+    let mut seen: HashSet<UsedObject<'_>> = former.into_iter().flat_map(used).collect();
+    let mut objects = used(workload);
+    objects.retain(|object| seen.insert(*object));
+    objects
+}
+
+fn used<'w>(workload: &'w WorkloadSpecView<'_>) -> Vec<UsedObject<'w>> {
+    let mut objects: Vec<_> = networks::used_networks(workload).collect();
+    data::add_used(&workload.template.spec, &mut objects);
+    objects
 }

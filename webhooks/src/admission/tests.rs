@@ -1,5 +1,6 @@
 //! Tests of admission reviews through the router, with a fake [`ProjectLookup`].
 
+mod data;
 mod objects;
 mod reference;
 mod requesters;
@@ -41,13 +42,13 @@ impl FakeProjects {
         }
     }
 
-    /// Sets the answer for a network. An access review for a network without an answer never ends.
+    /// Sets the answer for the objects of a name. An access review for an object without an answer never ends.
     fn answering(
         mut self,
-        network: &'static str,
+        name: &'static str,
         answer: Result<AccessDecision, ProjectLookupError>,
     ) -> Self {
-        self.answers.insert(network, answer);
+        self.answers.insert(name, answer);
         self
     }
 }
@@ -79,7 +80,7 @@ impl ProjectLookup for FakeProjects {
         _: &ProjectName,
         review: AccessReview,
     ) -> BoxFuture<'static, Result<AccessDecision, ProjectLookupError>> {
-        let answer = self.answers.get(review.network.as_str()).cloned();
+        let answer = self.answers.get(review.name.as_str()).cloned();
         self.asked.lock().unwrap().push(review);
         match answer {
             Some(answer) => std::future::ready(answer).boxed(),

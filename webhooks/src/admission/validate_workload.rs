@@ -1,6 +1,6 @@
 //! Validates a change of a Workload. Collects the external facts that the change needs, then checks the rules.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::iter;
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use api::ProjectName;
 use futures::{StreamExt, stream};
 use tokio::time::{Instant, timeout_at};
 
-use super::access_review::{AccessReview, Requester};
+use super::access_review::{AccessReview, Requester, UsedKind};
 use super::denial::Denial;
-use super::external_facts::{AvailableCities, ExternalFacts, NetworkRefusal};
+use super::external_facts::{AvailableCities, ExternalFacts, Refusal, Refusals, UsedObject};
 use super::field_error::{LISTED_MAX, Warnings};
 use super::memory::concurrent_reviews;
 use super::project_claims;
@@ -21,8 +21,8 @@ use crate::bounded::bounded_message;
 use crate::capacity::Work;
 use crate::overload::Overloaded;
 
-/// Maximum number of access reviews of one request. No existing Workload has more networks. Each access review costs
-/// the project's API server one request.
+/// Maximum number of access reviews of one request. No existing Workload uses more networks, ConfigMaps and Secrets.
+/// Each access review costs the project's API server one request.
 const REVIEWS_MAX: usize = 256;
 
 /// Validates the Workload of a request. Returns warnings about errors that an update keeps. If an update needs no new
@@ -48,11 +48,11 @@ pub(crate) async fn validate_workload(
         Err(denial) => return Ok(Err(denial)),
     };
     let needs = work.run(|| {
-        let networks = change.new_networks();
-        let requester = (!networks.is_empty()).then(|| Requester::new(&request.user_info));
-        (change.has_new_cities(), networks, requester)
+        let objects = change.newly_used();
+        let requester = (!objects.is_empty()).then(|| Requester::new(&request.user_info));
+        (change.has_new_cities(), objects, requester)
     });
-    let (has_new_cities, networks, requester) = needs.await?;
+    let (has_new_cities, objects, requester) = needs.await?;
     let codes;
     let mut facts = ExternalFacts::default();
     if has_new_cities {
@@ -68,21 +68,18 @@ pub(crate) async fn validate_workload(
         let _share = work
             .permit
             .hold_for(project.as_str(), &requester.username)?;
-        let concurrent = concurrent_reviews(work.body, requester.review_bytes(&networks));
-        let template = AccessReview {
-            requester: Arc::new(requester),
-            namespace: request.namespace.clone().into_owned(),
-            network: String::new(),
-        };
+        let names = objects.iter().map(|object| object.name);
+        let concurrent = concurrent_reviews(work.body, requester.review_bytes(names));
         let reviews = Reviews {
-            template,
+            requester: Arc::new(requester),
+            namespace: &request.namespace,
             concurrent,
             deadline,
         };
-        facts.networks = reviews.of(projects, &project, &networks).await;
+        facts.refusals = reviews.of(projects, &project, &objects).await;
     }
-    let is_unknown = |refusal: &NetworkRefusal| matches!(refusal, NetworkRefusal::NotReviewed(_));
-    if facts.networks.values().any(is_unknown) {
+    let is_unknown = |refusal: &Refusal| matches!(refusal, Refusal::NotReviewed(_));
+    if facts.refusals.values().any(is_unknown) {
         // The project's API server does not answer access reviews, so the known LocationBindings may be outdated too.
         // The request is denied in any case. The answer therefore contains no errors about cities.
         facts.cities = None;
@@ -97,7 +94,7 @@ pub(crate) async fn validate_workload(
 enum Checked<'a> {
     /// The change needs no external facts.
     Done(Result<Warnings, Denial>),
-    /// The change has new cities or new networks.
+    /// The change has new cities, or uses objects that the former Workload did not use.
     NeedsFacts(Box<WorkloadChange<'a>>),
 }
 
@@ -106,7 +103,7 @@ impl<'a> Checked<'a> {
         match WorkloadChange::decode(request) {
             Ok(None) => Self::Done(Ok(Warnings::default())),
             Err(denial) => Self::Done(Err(denial)),
-            Ok(Some(change)) if change.has_new_cities() || !change.new_networks().is_empty() => {
+            Ok(Some(change)) if change.has_new_cities() || !change.newly_used().is_empty() => {
                 Self::NeedsFacts(Box::new(change))
             }
             Ok(Some(change)) => Self::Done(change.check(&ExternalFacts::default())),
@@ -156,57 +153,61 @@ fn unavailable(request: &AdmissionRequest<'_>, problem: &str) -> Denial {
 }
 
 /// The access reviews of one request.
-struct Reviews {
-    /// An access review without a network.
-    template: AccessReview,
+struct Reviews<'r> {
+    requester: Arc<Requester>,
+    namespace: &'r str,
     /// Maximum number of access reviews in flight.
     concurrent: usize,
     deadline: Instant,
 }
 
-impl Reviews {
-    /// Returns the networks that must not be used. The access reviews run concurrently. They end at the deadline, or
-    /// when the number of refusals reaches the number of errors in an answer. Networks after the first [`REVIEWS_MAX`]
-    /// networks are refused without an access review.
+impl Reviews<'_> {
+    /// Returns the objects that must not be used. The access reviews run concurrently. They end at the deadline, or when
+    /// the number of refusals reaches the number of errors in an answer. Objects after the first [`REVIEWS_MAX`] objects
+    /// are refused without an access review.
     async fn of<'w>(
         self,
         projects: &dyn ProjectLookup,
         project: &ProjectName,
-        networks: &[&'w str],
-    ) -> BTreeMap<&'w str, NetworkRefusal> {
-        let mut unasked = networks.iter().take(REVIEWS_MAX);
+        objects: &[UsedObject<'w>],
+    ) -> Refusals<'w> {
+        let mut unasked = objects.iter().take(REVIEWS_MAX);
         let reviews = iter::from_fn(|| {
             // No access review starts after the deadline.
             if Instant::now() >= self.deadline {
                 return None;
             }
+            let UsedObject { kind, name } = *unasked.next()?;
             let review = AccessReview {
-                network: (*unasked.next()?).to_owned(),
-                ..self.template.clone()
+                requester: Arc::clone(&self.requester),
+                namespace: self.namespace.to_owned(),
+                kind,
+                name: name.to_owned(),
             };
             Some(timeout_at(self.deadline, projects.review(project, review)))
         });
-        // `buffered` returns the decisions in the order of the networks.
+        // `buffered` returns the decisions in the order of the objects.
         let mut decisions = stream::iter(reviews).buffered(self.concurrent);
-        let mut refusals = BTreeMap::new();
-        let mut undecided = networks.iter().copied();
+        let mut refusals = Refusals::new();
+        let mut undecided = objects.iter().copied();
         while refusals.len() < LISTED_MAX
             && let Some(decision) = decisions.next().await
-            && let Some(network) = undecided.next()
+            && let Some(object) = undecided.next()
         {
-            refusals.extend(refusal(project, decision.ok()).map(|refusal| (network, refusal)));
+            let refusal = refusal(project, object.kind, decision.ok());
+            refusals.extend(refusal.map(|refusal| (object, refusal)));
         }
         let is_late = refusals.len() < LISTED_MAX && Instant::now() >= self.deadline;
         let late = match is_late {
-            true => REVIEWS_MAX.saturating_sub(networks.len() - undecided.len()),
+            true => REVIEWS_MAX.saturating_sub(objects.len() - undecided.len()),
             false => 0,
         };
-        refusals.extend(undecided.enumerate().filter_map(|(index, network)| {
+        refusals.extend(undecided.enumerate().filter_map(|(index, object)| {
             let refusal = match index < late {
-                true => refusal(project, None)?,
-                false => NetworkRefusal::NotAsked,
+                true => refusal(project, object.kind, None)?,
+                false => Refusal::NotAsked,
             };
-            Some((network, refusal))
+            Some((object, refusal))
         }));
         refusals
     }
@@ -215,26 +216,32 @@ impl Reviews {
 /// Converts a decision into a refusal. A decision of `None` means that no decision arrived before the deadline.
 fn refusal(
     project: &ProjectName,
+    kind: UsedKind,
     decision: Option<Result<AccessDecision, ProjectLookupError>>,
-) -> Option<NetworkRefusal> {
+) -> Option<Refusal> {
+    let (what, used, remedy) = match kind {
+        UsedKind::Network => ("network", "used", ""),
+        UsedKind::Data(kind) => {
+            let remedy = "; ask for this right, or remove the reference";
+            (kind.as_str(), "read", remedy)
+        }
+    };
+    let unknown = format!("it is not known whether the {what} may be {used}");
     match decision {
         Some(Ok(AccessDecision { allowed: true, .. })) => None,
         Some(Ok(AccessDecision { reason, .. })) => {
-            let denied = "permission to use the network was denied";
-            Some(NetworkRefusal::Denied(
-                match bounded_message(&reason).as_ref() {
-                    "" => denied.to_owned(),
-                    reason => format!("{denied}: {reason}"),
-                },
-            ))
+            let denied = format!("permission to {} the {what} was denied", kind.verb());
+            Some(Refusal::Denied(match bounded_message(&reason).as_ref() {
+                "" => format!("{denied}{remedy}"),
+                reason => format!("{denied}: {reason}{remedy}"),
+            }))
         }
-        Some(Err(ProjectLookupError(problem))) => Some(NetworkRefusal::NotReviewed(format!(
-            "it is not known whether the network may be used: {}; try again",
+        Some(Err(ProjectLookupError(problem))) => Some(Refusal::NotReviewed(format!(
+            "{unknown}: {}; try again",
             bounded_message(&problem)
         ))),
-        None => Some(NetworkRefusal::NotReviewed(format!(
-            "it is not known whether the network may be used: the API server of project {project} did not answer in \
-             time; try again"
+        None => Some(Refusal::NotReviewed(format!(
+            "{unknown}: the API server of project {project} did not answer in time; try again"
         ))),
     }
 }

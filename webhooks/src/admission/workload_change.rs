@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::denial::Denial;
-use super::external_facts::ExternalFacts;
+use super::external_facts::{ExternalFacts, UsedObject};
 use super::field_error::{FieldErrorList, StatusCause, Warnings};
 use super::review::AdmissionRequest;
 use super::rules;
@@ -72,10 +72,10 @@ impl<'a> WorkloadChange<'a> {
         }))
     }
 
-    /// Returns the networks that the new Workload uses and the former Workload did not use. Each network is in the list
-    /// once. The order is the order of the interfaces.
-    pub(crate) fn new_networks(&self) -> Vec<&str> {
-        rules::new_networks(&self.workload, self.former.as_ref())
+    /// Returns the objects that the new Workload uses and the former Workload did not use. Each object is in the list
+    /// once.
+    pub(crate) fn newly_used(&self) -> Vec<UsedObject<'_>> {
+        rules::newly_used(&self.workload, self.former.as_ref())
     }
 
     /// Returns whether a placement of the new Workload has a city that the former placement did not have.

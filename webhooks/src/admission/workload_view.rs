@@ -136,9 +136,41 @@ pub(crate) struct ContainerView<'a> {
     #[serde(borrow)]
     pub(crate) resources: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "or_default")]
+    pub(crate) env: Vec<EnvVarView<'a>>,
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    pub(crate) env_from: Vec<EnvFromView<'a>>,
+    #[serde(borrow, default, deserialize_with = "or_default")]
     pub(crate) volume_attachments: Vec<VolumeAttachmentView<'a>>,
     #[serde(borrow, default, deserialize_with = "or_default")]
     pub(crate) ports: Vec<PortView<'a>>,
+}
+
+/// An environment variable. The source is boxed, because most variables have none.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EnvVarView<'a> {
+    #[serde(borrow)]
+    pub(crate) value_from: Option<Box<EnvVarSourceView<'a>>>,
+}
+
+/// The source of a variable. A reference without a name is none.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EnvVarSourceView<'a> {
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    pub(crate) config_map_key_ref: ReferenceView<'a>,
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    pub(crate) secret_key_ref: ReferenceView<'a>,
+}
+
+/// The source of several variables. A reference without a name is none.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EnvFromView<'a> {
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    pub(crate) config_map_ref: ReferenceView<'a>,
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    pub(crate) secret_ref: ReferenceView<'a>,
 }
 
 #[derive(Deserialize, Hash)]

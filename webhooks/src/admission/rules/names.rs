@@ -3,13 +3,17 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use api::allowed::{DNS_LABEL_MAX, PORT_NAME_MAX};
+use api::allowed::{DNS_LABEL_MAX, DNS_SUBDOMAIN_MAX, PORT_NAME_MAX};
 
 use crate::admission::field_error::{ErrorSink, FieldError, FieldPath};
 
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
     start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
     '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+
+const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
+    and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+    '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
 /// The values of the earlier list elements. Each value is stored with the name of the first element that has the value.
 /// The name is removed when the first duplicate is reported.
@@ -42,6 +46,17 @@ pub(super) fn check_label(path: &FieldPath<'_>, name: &str, report: &mut ErrorSi
     }
     if !is_label(name) {
         report(path, FieldError::invalid(name, LABEL));
+    }
+}
+
+/// Reports a name that is not a DNS subdomain (RFC 1123).
+pub(super) fn check_subdomain(path: &FieldPath<'_>, name: &str, report: &mut ErrorSink<'_>) {
+    if name.len() > DNS_SUBDOMAIN_MAX {
+        let rule = format!("must be no more than {DNS_SUBDOMAIN_MAX} characters");
+        report(path, FieldError::invalid(name, rule));
+    }
+    if !is_subdomain(name) {
+        report(path, FieldError::invalid(name, SUBDOMAIN));
     }
 }
 
@@ -163,4 +178,14 @@ fn is_label(name: &str) -> bool {
 /// Returns whether a name is a DNS label.
 pub(super) fn is_valid_label(name: &str) -> bool {
     name.len() <= DNS_LABEL_MAX && is_label(name)
+}
+
+/// Returns whether a name has the form of a DNS subdomain. The length is not checked.
+fn is_subdomain(name: &str) -> bool {
+    name.split('.').all(is_label)
+}
+
+/// Returns whether a name is a DNS subdomain.
+pub(super) fn is_valid_subdomain(name: &str) -> bool {
+    name.len() <= DNS_SUBDOMAIN_MAX && is_subdomain(name)
 }

@@ -1,9 +1,8 @@
 //! Rules of network interfaces, and of the right to use the networks.
 
-use std::collections::{BTreeMap, HashSet};
-
 use super::names::{DefaultedNames, check_label, is_valid_label};
-use crate::admission::external_facts::NetworkRefusal;
+use crate::admission::access_review::UsedKind;
+use crate::admission::external_facts::{Refusals, UsedObject};
 use crate::admission::field_error::{ErrorSink, FieldError, FieldPath};
 use crate::admission::workload_view::{NetworkInterfaceView, WorkloadSpecView};
 
@@ -13,7 +12,7 @@ const INTERFACE: &str = "eth";
 pub(super) fn check<'a>(
     instance: &FieldPath<'_>,
     interfaces: &'a [NetworkInterfaceView<'a>],
-    refusals: &BTreeMap<&str, NetworkRefusal>,
+    refusals: &Refusals<'_>,
     report: &mut ErrorSink<'_>,
 ) {
     let path = instance.field("networkInterfaces");
@@ -34,18 +33,9 @@ pub(super) fn check<'a>(
         names.check_unique(index, &own, value, report);
         let network = interface.field("network");
         check_label(&network.field("name"), name, report);
-        match refusals.get(name) {
-            Some(NetworkRefusal::Denied(reason)) => {
-                report(&network, FieldError::forbidden(name, reason.as_str()));
-            }
-            Some(NetworkRefusal::NotReviewed(problem)) => {
-                report(&network, FieldError::internal(problem.as_str()));
-            }
-            Some(NetworkRefusal::NotAsked) => {
-                let problem = "the right to use the network was not checked: the Workload has too many new or refused networks";
-                report(&network, FieldError::internal(problem));
-            }
-            None => {}
+        let object = used(name);
+        if let Some(refusal) = refusals.get(&object) {
+            report(&network, refusal.error(object));
         }
     }
 }
@@ -58,24 +48,17 @@ fn identity<'a>(interface: &'a NetworkInterfaceView<'_>) -> &'a str {
     }
 }
 
-/// Returns the networks that the Workload uses and the former Workload did not use. Each network is in the list once.
-/// The order is the order of the interfaces.
-pub(crate) fn new_networks<'w>(
+/// Returns the networks that the Workload uses, in the order of the interfaces. A name that no network can have is left
+/// out.
+pub(super) fn used_networks<'w>(
     workload: &'w WorkloadSpecView<'_>,
-    former: Option<&WorkloadSpecView<'_>>,
-) -> Vec<&'w str> {
-    let former = former.into_iter().flat_map(names);
-    let mut seen: HashSet<&str> = former.collect();
-    let mut networks = Vec::new();
-    for name in names(workload) {
-        if is_valid_label(name) && seen.insert(name) {
-            networks.push(name);
-        }
-    }
-    networks
+) -> impl Iterator<Item = UsedObject<'w>> {
+    let interfaces = workload.template.spec.network_interfaces.iter();
+    let names = interfaces.map(|interface| interface.network.name.as_ref());
+    names.filter(|name| is_valid_label(name)).map(used)
 }
 
-fn names<'w>(workload: &'w WorkloadSpecView<'_>) -> impl Iterator<Item = &'w str> {
-    let interfaces = workload.template.spec.network_interfaces.iter();
-    interfaces.map(|interface| interface.network.name.as_ref())
+fn used(name: &str) -> UsedObject<'_> {
+    let kind = UsedKind::Network;
+    UsedObject { kind, name }
 }

@@ -1,5 +1,6 @@
 //! Tests of each rule and its message. Each part of the Workload has one table.
 
+mod data;
 mod metadata;
 mod names;
 mod networks;
@@ -8,12 +9,12 @@ mod runtime;
 mod update;
 mod volumes;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
 use super::errors;
-use crate::admission::external_facts::{AvailableCities, ExternalFacts, NetworkRefusal};
+use crate::admission::external_facts::{AvailableCities, ExternalFacts, Refusals};
 use crate::admission::workload_view::WorkloadSpecView;
 
 /// Returns a valid Workload of containers.
@@ -87,20 +88,17 @@ fn cities() -> BTreeSet<String> {
     ["DFW", "LHR", "New York", "ORD"].map(str::to_owned).into()
 }
 
-/// The networks that must not be used.
-type Refusals = BTreeMap<&'static str, NetworkRefusal>;
-
 /// Returns the errors of a Workload, one line per error.
 fn lines(workload: &Value) -> Vec<String> {
     lines_since(None, workload, Refusals::new())
 }
 
 /// Returns the errors of a Workload that the former Workload did not have.
-fn lines_since(former: Option<&Value>, workload: &Value, networks: Refusals) -> Vec<String> {
+fn lines_since(former: Option<&Value>, workload: &Value, refusals: Refusals<'_>) -> Vec<String> {
     let codes = cities();
     let facts = ExternalFacts {
         cities: Some(AvailableCities::new(&codes)),
-        networks,
+        refusals,
     };
     let (text, former) = (workload.to_string(), former.map(Value::to_string));
     let spec: WorkloadSpecView<'_> = serde_json::from_str(&text).unwrap();

@@ -1,7 +1,8 @@
 use serde_json::{Value, json};
 
 use super::{Refusals, check, lines_since, sandbox, set};
-use crate::admission::external_facts::NetworkRefusal;
+use crate::admission::access_review::UsedKind;
+use crate::admission::external_facts::{Refusal, UsedObject};
 use crate::admission::workload_view::WorkloadSpecView;
 
 const INTERFACES: &str = "/template/spec/networkInterfaces";
@@ -128,9 +129,13 @@ fn a_refused_network_is_an_error_of_its_interface() {
         {"network": {"name": "denied"}},
     ]);
     set(&mut workload, INTERFACES, interfaces);
+    let network = |name| UsedObject {
+        kind: UsedKind::Network,
+        name,
+    };
     let refusals = Refusals::from([
-        ("denied", NetworkRefusal::Denied("no right".into())),
-        ("unknown", NetworkRefusal::NotReviewed("no answer".into())),
+        (network("denied"), Refusal::Denied("no right".into())),
+        (network("unknown"), Refusal::NotReviewed("no answer".into())),
     ]);
     assert_eq!(
         lines_since(None, &workload, refusals),
@@ -159,8 +164,8 @@ fn each_new_network_is_reviewed_once() {
         let former: Option<WorkloadSpecView<'_>> = former
             .as_deref()
             .map(|text| serde_json::from_str(text).unwrap());
-        let new = crate::admission::rules::new_networks(&spec, former.as_ref());
-        new.into_iter().map(str::to_owned).collect()
+        let new = crate::admission::rules::newly_used(&spec, former.as_ref());
+        new.into_iter().map(|it| it.name.to_owned()).collect()
     };
     assert_eq!(new(None, &["b", "a", "b", "Not_A_Label", ""]), ["b", "a"]);
     assert_eq!(new(Some(&["a", "c"]), &["b", "a"]), ["b"]);
