@@ -2,6 +2,7 @@
 
 mod access_review;
 mod caller_limits;
+mod resolver;
 
 use std::sync::Arc;
 
@@ -17,6 +18,8 @@ use tokio_util::task::AbortOnDropHandle;
 use webhooks::admission::{
     AccessDecision, AccessReview, KnownCities, ProjectLookup, ProjectLookupError,
 };
+
+pub(crate) use resolver::resolver_usernames;
 
 /// Looks up projects in the registry.
 pub(crate) struct RegistryLookup {

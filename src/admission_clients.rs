@@ -17,7 +17,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use serde_json::json;
 use tracing::{debug, warn};
-use webhooks::admission::{MUTATE_WORKLOAD, VALIDATE_WORKLOAD};
+use webhooks::admission;
 
 /// Values of the label `reason`.
 const NO_CERTIFICATE: &str = "no_certificate";
@@ -73,8 +73,7 @@ pub(crate) fn require(router: Router, names: Vec<String>, refused: RefusedClient
 }
 
 async fn admit(State(check): State<Arc<ClientCheck>>, request: Request, next: Next) -> Response {
-    let path = request.uri().path();
-    if ![MUTATE_WORKLOAD, VALIDATE_WORKLOAD].contains(&path) {
+    if !admission::is_path(request.uri().path()) {
         return next.run(request).await;
     }
     match check.problem(request.extensions().get()) {

@@ -94,7 +94,13 @@ async fn wire(args: Args, config: Config) -> anyhow::Result<RunningApp> {
         true => context.args.server.shutdown_delay,
         false => Duration::ZERO,
     };
-    let webhooks = endpoints::start_webhooks(&mut context, config.webhooks, admission).await?;
+    let webhooks = endpoints::start_webhooks(
+        &mut context,
+        config.webhooks,
+        admission,
+        config.resolver_usernames,
+    )
+    .await?;
     let certificate = webhooks.certificate.as_ref();
     let metrics =
         endpoints::prepare_metrics(&mut context, config.metrics, certificate, own).await?;

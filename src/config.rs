@@ -15,7 +15,9 @@ use controllers::cell_controllers::Networking;
 
 use crate::args::{FeatureGates, NETWORKING_INTEGRATION};
 use crate::bind_address::BindAddress;
-use file::{ConfigFile, DiscoverySection, ModeField, TlsSection, WebhookSection};
+use file::{
+    ConfigFile, DiscoverySection, ModeField, ReferencedDataSection, TlsSection, WebhookSection,
+};
 
 /// Port of the webhook server if none is configured.
 const WEBHOOK_PORT: u16 = 9443;
@@ -37,6 +39,9 @@ pub(crate) struct Config {
     networking: Option<Networking>,
     /// `featureFlags.enableReferencedDataGate`: whether new Instances wait for their ConfigMaps and Secrets.
     pub(crate) awaits_data: bool,
+    /// `referencedData.resolverUsernames`: the users that may change the annotations about referenced data. If there are
+    /// none, admission uses the ServiceAccount of the process.
+    pub(crate) resolver_usernames: Vec<String>,
     /// The given fields of the Go manager that have no effect.
     pub(crate) ignored: Vec<&'static str>,
 }
@@ -140,6 +145,7 @@ impl Config {
             discovery,
             networking,
             feature_flags,
+            referenced_data,
             ..
         } = file;
         Ok(Self {
@@ -154,6 +160,7 @@ impl Config {
             networking: networking.strategy,
             awaits_data: feature_flags.enable_referenced_data_gate,
             discovery: discovery.checked()?,
+            resolver_usernames: referenced_data.checked()?,
             ignored,
         })
     }
@@ -233,6 +240,16 @@ impl DiscoverySection {
             );
         }
         Ok(DiscoveryMode::Single)
+    }
+}
+
+impl ReferencedDataSection {
+    fn checked(self) -> anyhow::Result<Vec<String>> {
+        ensure!(
+            !self.resolver_usernames.iter().any(String::is_empty),
+            "referencedData.resolverUsernames contains an empty name: remove it"
+        );
+        Ok(self.resolver_usernames)
     }
 }
 

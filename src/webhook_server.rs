@@ -13,7 +13,7 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use webhooks::admission::ProjectLookup;
+use webhooks::admission::Admission;
 
 use crate::admin::ServedCertificate;
 use crate::admission_clients::{self, RefusedClients};
@@ -53,8 +53,8 @@ impl Listeners {
     }
 }
 
-/// Starts the webhook server. It serves the interpreter. If there are `projects`, it also serves admission, and each of
-/// the two has a share of the connections, at one port or at two. `clients` are the accepted names of the clients of
+/// Starts the webhook server. It serves the interpreter. If there is an `admission`, it is served too, and each of the
+/// two has a share of the connections, at one port or at two. `clients` are the accepted names of the clients of
 /// admission; `None` accepts every client.
 ///
 /// # Errors
@@ -66,12 +66,12 @@ pub(crate) fn serve(
     args: &ServerArgs,
     listeners: Listeners,
     acceptor: &Acceptor,
-    projects: Option<Arc<dyn ProjectLookup>>,
+    admission: Option<Admission>,
     clients: Option<Vec<String>>,
 ) -> anyhow::Result<()> {
     let metrics = Arc::new(webhooks::Metrics::register(registry));
     let refused = RefusedClients::register(registry);
-    let protocols = 1 + usize::from(projects.is_some());
+    let protocols = 1 + usize::from(admission.is_some());
     let ports = match &listeners {
         Listeners::Together(_) => 1,
         Listeners::Apart { .. } => 2,
@@ -81,7 +81,7 @@ pub(crate) fn serve(
         metrics,
         args.requests(ports),
         clock::now,
-        projects,
+        admission,
         Some(long_work),
     );
     let verified = |router| match clients {

@@ -376,6 +376,8 @@ fn all() -> Vec<(&'static str, Test)> {
         Admission admission::a_user_with_the_right_may_use_a_network;
         Admission admission::every_claim_identifies_the_requester;
         Admission admission::every_claim_reaches_the_authorizer;
+        Admission admission::a_user_with_the_right_may_reference_a_secret;
+        Admission admission::only_the_resolver_changes_what_is_expected;
         Admission admission::kubectl_shows_all_errors;
         Admission admission::cities_are_those_of_the_project;
         Admission admission::every_replica_follows_locations;

@@ -22,7 +22,7 @@ use prometheus_client::registry::Registry;
 use tokio::runtime::Builder;
 use tower::ServiceExt;
 use webhooks::admission::{
-    self, AccessDecision, AccessReview, KnownCities, ProjectLookup, ProjectLookupError,
+    self, AccessDecision, AccessReview, Admission, KnownCities, ProjectLookup, ProjectLookupError,
     REVIEW_COPIES, VALIDATE_WORKLOAD,
 };
 use webhooks::{Limits, Metrics};
@@ -159,9 +159,12 @@ fn access_reviews_in_flight_need_no_more_than_the_share_of_their_request() {
         reviews: AtomicUsize::default(),
     });
     let metrics = Arc::new(Metrics::register(&mut Registry::default()));
-    let lookup: Arc<dyn ProjectLookup> = project.clone();
+    let admission = Admission {
+        projects: project.clone(),
+        resolvers: Arc::new([]),
+    };
     let clock = || Timestamp::UNIX_EPOCH;
-    let router = webhooks::router(metrics, Limits::default(), clock, Some(lookup));
+    let router = webhooks::router(metrics, Limits::default(), clock, Some(admission));
     // The clock of the runtime advances when everything waits, so a request ends at once.
     let mut runtime = Builder::new_current_thread();
     let runtime = runtime.enable_time().start_paused(true).build().unwrap();

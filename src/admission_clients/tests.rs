@@ -15,6 +15,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
+use webhooks::admission::{MUTATE_WORKLOAD, VALIDATE_DEPLOYMENT, VALIDATE_WORKLOAD};
 
 use super::*;
 
@@ -63,6 +64,7 @@ async fn start(names: &[&str]) -> TestServer {
     let router = Router::new()
         .route(MUTATE_WORKLOAD, reached())
         .route(VALIDATE_WORKLOAD, reached())
+        .route(VALIDATE_DEPLOYMENT, reached())
         .route("/interpret", reached());
     let names = names.iter().map(|&name| name.to_owned()).collect();
     let service = TowerToHyperService::new(require(router, names, refused));
@@ -127,7 +129,7 @@ async fn admission_needs_a_certificate_and_the_interpreter_does_not() {
     let server = start(&["kube-apiserver"]).await;
     let accepted = issue(&server.clients, "kube-apiserver");
     let other = issue(&server.clients, "someone");
-    for path in [MUTATE_WORKLOAD, VALIDATE_WORKLOAD] {
+    for path in [MUTATE_WORKLOAD, VALIDATE_WORKLOAD, VALIDATE_DEPLOYMENT] {
         let answer = server.post(Some(&accepted), path).await.unwrap();
         assert!(answer.ends_with("reached"), "{answer}");
         for (client, problem) in [

@@ -1,5 +1,6 @@
 //! The servers of the process: webhooks, health probes and metrics.
 
+use std::env;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -12,13 +13,13 @@ use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tracing::warn;
-use webhooks::admission::ProjectLookup;
+use webhooks::admission::Admission;
 
 use super::clusters;
 use super::context::AppContext;
 use super::projects::DiscoveredProjects;
 use crate::admin::{self, Readiness, ServedCertificate};
-use crate::admission::RegistryLookup;
+use crate::admission::{RegistryLookup, resolver_usernames};
 use crate::args::Args;
 use crate::bind_address::BindAddress;
 use crate::certificate_metrics::{ProblemCollector, Server};
@@ -35,7 +36,8 @@ pub(super) struct WebhookEndpoint {
 }
 
 /// Starts the webhook server if it is configured. It serves the interpreter. If there is a project registry, it also
-/// serves admission.
+/// serves admission. `resolvers` are the configured names of the users that may change the annotations about referenced
+/// data.
 ///
 /// # Errors
 ///
@@ -43,7 +45,8 @@ pub(super) struct WebhookEndpoint {
 pub(super) async fn start_webhooks(
     context: &mut AppContext,
     server: Option<WebhookServer>,
-    admission: Option<DiscoveredProjects<ProjectRegistry>>,
+    registry: Option<DiscoveredProjects<ProjectRegistry>>,
+    resolvers: Vec<String>,
 ) -> anyhow::Result<WebhookEndpoint> {
     let Some(WebhookServer {
         address,
@@ -61,9 +64,9 @@ pub(super) async fn start_webhooks(
         let hub = clusters::hub(context, "management").await?;
         registrations.push((Registration::INTERPRETER, hub));
     }
-    let mut projects: Option<Arc<dyn ProjectLookup>> = None;
+    let mut admission = None;
     let mut are_all = true;
-    if let Some(registry) = admission {
+    if let Some(registry) = registry {
         are_all = registry.registered.is_some();
         if clients.is_none() {
             warn!(
@@ -75,12 +78,16 @@ pub(super) async fn start_webhooks(
         let registered = registry.registered.into_iter();
         registrations
             .extend(registered.flat_map(|client| kinds.map(|kind| (kind, client.clone()))));
-        projects = Some(Arc::new(RegistryLookup {
+        let lookup = RegistryLookup {
             projects: registry.projects,
             only: registry.only,
             runtime: Handle::current(),
             callers: Arc::default(),
-        }));
+        };
+        admission = Some(Admission {
+            projects: Arc::new(lookup),
+            resolvers: resolver_usernames(resolvers, |name| env::var(name).ok()).into(),
+        });
     }
     let publisher = (!registrations.is_empty()).then(|| CaBundlePublisher {
         tasks: &context.controllers,
@@ -101,7 +108,7 @@ pub(super) async fn start_webhooks(
         publisher,
     );
     let mut ports = Vec::new();
-    let listeners = webhook_listeners(&address, interpreter.as_ref(), projects.is_some());
+    let listeners = webhook_listeners(&address, interpreter.as_ref(), admission.is_some());
     if let Some(listeners) = listeners.await.context("webhookServer")? {
         ports = listeners.self_dials()?;
         webhook_server::serve(
@@ -110,7 +117,7 @@ pub(super) async fn start_webhooks(
             &args.server,
             listeners,
             &acceptor,
-            projects,
+            admission,
             clients,
         )
         .context("webhookServer")?;

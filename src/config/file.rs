@@ -33,8 +33,8 @@ pub(super) struct ConfigFile {
     pub(super) networking: NetworkingSection,
     #[serde(default)]
     pub(super) feature_flags: FeatureFlagsSection,
-    #[serde(default, deserialize_with = "ignored::referenced_data")]
-    pub(super) referenced_data: bool,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) referenced_data: ReferencedDataSection,
     #[serde(default, deserialize_with = "ignored::location_source")]
     pub(super) location_source: bool,
 }
@@ -44,7 +44,14 @@ impl ConfigFile {
     pub(super) fn ignored(&self) -> Vec<&'static str> {
         let webhooks = self.webhook_server.as_ref();
         let fields = [
-            ("referencedData", self.referenced_data),
+            (
+                "referencedData.perObjectLimitBytes",
+                self.referenced_data.per_object_limit_bytes,
+            ),
+            (
+                "referencedData.aggregateLimitBytes",
+                self.referenced_data.aggregate_limit_bytes,
+            ),
             ("locationSource", self.location_source),
             (
                 "metricsServer.tls.secretRef",
@@ -144,6 +151,18 @@ pub(super) struct FeatureFlagsSection {
     pub(super) enable_referenced_data_gate: bool,
 }
 
+/// `referencedData`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct ReferencedDataSection {
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) resolver_usernames: Vec<String>,
+    #[serde(default, deserialize_with = "ignored::limit")]
+    pub(super) per_object_limit_bytes: bool,
+    #[serde(default, deserialize_with = "ignored::limit")]
+    pub(super) aggregate_limit_bytes: bool,
+}
+
 /// `discovery.mode`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum ModeField {
@@ -197,6 +216,13 @@ fn cluster_name<'de, D: Deserializer<'de>>(field: D) -> Result<Option<CellName>,
     let name = text(field)?;
     name.map(|name| CellName::new(name).map_err(Error::custom))
         .transpose()
+}
+
+/// Decodes null as the default value.
+fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    field: D,
+) -> Result<T, D::Error> {
+    Option::<T>::deserialize(field).map(Option::unwrap_or_default)
 }
 
 /// Decodes a text. An empty text means that the field is not set.

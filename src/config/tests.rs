@@ -143,12 +143,16 @@ fn the_port_of_the_interpreter_is_another_one() {
 #[test]
 fn fields_of_the_go_manager_are_ignored_where_that_is_harmless() {
     let config = parse(
-        "referencedData: {perObjectLimitBytes: 1}\n\
+        "referencedData: {perObjectLimitBytes: 1, aggregateLimitBytes: 2}\n\
          locationSource: ''\n",
     );
     assert_eq!(
         config.unwrap().ignored,
-        ["referencedData", "locationSource"]
+        [
+            "referencedData.perObjectLimitBytes",
+            "referencedData.aggregateLimitBytes",
+            "locationSource"
+        ]
     );
     assert_eq!(parse("").unwrap().ignored, [""; 0]);
     for (text, problem) in [
@@ -301,6 +305,33 @@ fn a_field_of_another_mode_is_an_error() {
                 )
             );
         }
+    }
+}
+
+#[test]
+fn the_users_that_resolve_referenced_data_are_configured() {
+    let names = |text: &str| parse(text).unwrap().resolver_usernames;
+    for text in [
+        "",
+        "referencedData:",
+        "referencedData: {resolverUsernames: }",
+    ] {
+        assert_eq!(names(text), [""; 0], "{text}");
+    }
+    let text = "referencedData: {resolverUsernames: [a, 'system:serviceaccount:b:c']}";
+    assert_eq!(names(text), ["a", "system:serviceaccount:b:c"]);
+    for (text, expected) in [
+        (
+            "referencedData: {resolverUsernames: [a, '']}",
+            "referencedData.resolverUsernames contains an empty name: remove it",
+        ),
+        (
+            "referencedData: {resolverUsername: [a]}",
+            "resolverUsername: unknown field, known are resolverUsernames",
+        ),
+    ] {
+        let error = format!("{:#}", parse(text).unwrap_err());
+        assert!(error.contains(expected), "{error}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! `admission.md`: how admission decides, and its rules.
 
-use webhooks::admission::{InCrd, MUTATE_WORKLOAD, RULES, VALIDATE_WORKLOAD};
+use api::annotations::OF_REFERENCED_DATA;
+use webhooks::admission::{InCrd, MUTATE_WORKLOAD, RULES, VALIDATE_DEPLOYMENT, VALIDATE_WORKLOAD};
 
 use super::page::{Page, Section, code};
 
@@ -9,9 +10,10 @@ pub(super) fn page() -> Page {
         Section::text([
             format!(
                 "`{VALIDATE_WORKLOAD}` reports all errors of a Workload at once: one `Invalid` status with a cause for each field, in a \
-                 fixed order. The first hundred are listed. `{MUTATE_WORKLOAD}` changes nothing yet."
+                 fixed order. The first hundred are listed. `{MUTATE_WORKLOAD}` changes nothing yet. `{VALIDATE_DEPLOYMENT}` protects \
+                 annotations of WorkloadDeployments."
             ),
-            "Every replica serves both paths, leader or not. A replica is ready when it has listed the projects and the \
+            "Every replica serves all paths, leader or not. A replica is ready when it has listed the projects and the \
              LocationBindings of each project. It waits at most 10 s for the LocationBindings of a project."
                 .to_owned(),
             "An answer is always smaller than 256 KiB. An error shows at most 128 bytes of a value, and at most 400 bytes of the \
@@ -29,8 +31,10 @@ pub(super) fn page() -> Page {
                  LocationBindings cannot be read, the last known cities are used for one minute, if they contain all cities that the \
                  request adds.\n\
                  - *Networks*: for each Network, admission asks the project's API server whether the requester may `use` it. The \
-                 question has the user, UID, groups and all claims of the request. At most 256 new Networks of a request are checked. \
-                 Further Networks are refused.\n\
+                 question has the user, UID, groups and all claims of the request.\n\
+                 - *ConfigMaps and Secrets*: the same, whether the requester may `get` each object that the template uses, also an \
+                 optional one. An object is asked about once, even if the template uses it several times. At most 256 new Networks, \
+                 ConfigMaps and Secrets of a request are checked, in this order, and at most 32 at a time. Further ones are refused.\n\
                  - *A missing fact is not a refusal.* If the cities are unknown, the answer is 503 with `retryAfterSeconds`, and \
                  `kubectl` repeats the request automatically. If an access review fails, or is not answered 250 ms before the caller's \
                  deadline, the answer has an `InternalError` at the field.",
@@ -42,7 +46,7 @@ pub(super) fn page() -> Page {
                 "An update is refused only for errors that it adds.",
                 "- An error that the object had before, with the same value at the same place, does not count. List elements are matched \
                  by their names. If the update is accepted, `warnings` of the answer name the first eight such errors.\n\
-                 - Networks that the object has already are not checked again. A city is not checked again in a placement that had the \
+                 - Networks, ConfigMaps and Secrets that the object has already are not checked again, wherever it uses them. A city is not checked again in a placement that had the \
                  city already. Placements are matched by their names, so all cities of a renamed placement are checked.\n\
                  - A change that does not touch the `spec` is always accepted. A change of a terminating object is accepted too.\n\
                  - Elements that share a `deviceName` or a `mountPath` may change their order, but no further element may use the same \
@@ -68,6 +72,7 @@ pub(super) fn page() -> Page {
                  - WorkloadDeployments and Instances have none of these rules: controllers and Karmada write them.",
             ],
         ),
+        protected_annotations(),
     ];
     let mut files = Vec::new();
     for rule in RULES {
@@ -103,4 +108,21 @@ pub(super) fn page() -> Page {
         title: "Admission rules",
         sections,
     }
+}
+
+/// Returns the annotations of WorkloadDeployments that only some users may change.
+fn protected_annotations() -> Section {
+    let rows = OF_REFERENCED_DATA.map(|key| {
+        let who = "the users in `referencedData.resolverUsernames`, and the group `system:masters`";
+        vec![code(key), who.to_owned()]
+    });
+    Section::named(
+        "Annotations of WorkloadDeployments",
+        [
+            "The annotations about [referenced data](../concepts/referenced-data.md#admission) may be added, changed and removed by \
+             these users only. The answer to another user is 403. Every other change of a WorkloadDeployment is accepted, and needs no \
+             answer of the webhook server.",
+        ],
+    )
+    .table(["annotation", "may be changed by"], rows)
 }

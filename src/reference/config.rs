@@ -18,7 +18,7 @@ const fn field(path: &'static str, default: &'static str, meaning: &'static str)
 }
 
 /// The fields. A path with a dot is a field of a section.
-const FIELDS: [Field; 27] = [
+const FIELDS: [Field; 29] = [
     field(
         "apiVersion",
         "required",
@@ -122,6 +122,16 @@ const FIELDS: [Field; 27] = [
         "with `mode: milo`: `discovery.projectKubeconfigPath`",
         "Kubeconfig with which a cell claims [quota](../concepts/flow.md#quota). With `mode: milo`, the path of the server's URL is replaced by the path of each project's API server. With `mode: single`, it is the API server of the only project. If neither field is set, the cell does not enforce quota. A file that is missing stops the process.",
     ),
+    field(
+        "referencedData",
+        "`{}`",
+        "Who may change the annotations about [referenced data](../concepts/referenced-data.md#admission).",
+    ),
+    field(
+        "referencedData.resolverUsernames",
+        "the ServiceAccount of the process",
+        "Names that the management controllers have as users of the projects. Only they and the group `system:masters` may change the annotations. The default is `system:serviceaccount:$POD_NAMESPACE:$SERVICE_ACCOUNT_NAME`; without these variables, it is nobody.",
+    ),
     field("featureFlags", "`{}`", "What a cell does in addition."),
     field(
         "featureFlags.enableReferencedDataGate",
@@ -160,11 +170,16 @@ const MILO_FIELDS: [Field; 3] = [
 ];
 
 /// The fields of the Go manager that have no meaning here.
-const IGNORED_FIELDS: [Field; 5] = [
+const IGNORED_FIELDS: [Field; 6] = [
     field(
-        "referencedData",
+        "referencedData.perObjectLimitBytes",
         "ignored",
-        "`resolverUsernames`: no webhook protects the annotations about referenced data here.",
+        "Ignored too: the limit is always 262,144 bytes.",
+    ),
+    field(
+        "referencedData.aggregateLimitBytes",
+        "ignored",
+        "Ignored too: the limit is always 1,048,576 bytes.",
     ),
     field(
         "locationSource",
@@ -279,6 +294,7 @@ mod tests {
             "discovery",
             "networking",
             "featureFlags",
+            "referencedData",
         ];
         let known: BTreeSet<_> = sections.into_iter().flat_map(fields).collect();
         let listed = FIELDS

@@ -3,6 +3,8 @@
 
 #[path = "admission/callers.rs"]
 mod callers;
+#[path = "admission/data.rs"]
+mod data;
 #[path = "admission/locations.rs"]
 mod locations;
 #[path = "admission/mistakes.rs"]
@@ -17,6 +19,9 @@ mod rights;
 mod updates;
 
 pub(crate) use callers::only_api_servers_with_a_certificate_are_accepted;
+pub(crate) use data::{
+    a_user_with_the_right_may_reference_a_secret, only_the_resolver_changes_what_is_expected,
+};
 pub(crate) use locations::{cities_are_those_of_the_project, every_replica_follows_locations};
 pub(crate) use mistakes::kubectl_shows_all_errors;
 pub(crate) use outages::{

@@ -10,12 +10,15 @@ use std::time::Duration;
 use anyhow::ensure;
 use api::condition::{self, Condition};
 use api::instance::REFERENCED_DATA_READY;
-use api::{Instance, Workload, WorkloadDeployment};
+use api::{Instance, Workload, WorkloadDeployment, annotations};
+use harness::rights::PlaneUser;
 use harness::{Federation, wait};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
+use multicluster::connect;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -96,6 +99,8 @@ async fn until_value(space: &Space<'_>, value: &'static str) -> anyhow::Result<D
 pub(crate) async fn data_reach_the_cells_of_their_workload(
     federation: &Federation,
 ) -> anyhow::Result<()> {
+    // The controllers must be able to write the annotations that the webhook protects.
+    federation.register_deployment_admission().await?;
     let space = Space::create(federation, "data").await?;
     create::<Workload>(&space.in_project(), using_data("web")).await?;
     let missing = until_reason(&space, "SourceNotFound").await?;
@@ -144,6 +149,7 @@ pub(crate) async fn data_reach_the_cells_of_their_workload(
     wait::until(&keys, "keys", "changed", WITHIN, is_changed).await?;
 
     what_is_wrong_is_said(&space).await?;
+    others_may_not_change_the_annotations(&space).await?;
     eprintln!(
         "a missing source is said after {:.2} s, all run {:.2} s after the last source is there, a change is in the cell after {:.2} s",
         missing.as_secs_f64(),
@@ -202,6 +208,44 @@ async fn what_is_wrong_is_said(space: &Space<'_>) -> anyhow::Result<()> {
     until_value(space, "d").await?;
     until_instance(space.in_project(), "Ready").await?;
     runs().await
+}
+
+/// Tries to change each annotation as a user with all rights to WorkloadDeployments who is not an administrator.
+async fn others_may_not_change_the_annotations(space: &Space<'_>) -> anyhow::Result<()> {
+    let project = space.federation.project();
+    let user = PlaneUser {
+        name: "data-editor".to_owned(),
+        groups: Vec::new(),
+    };
+    let binding = json!({
+        "metadata": {"name": "data-editor"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user.name}],
+    });
+    create::<ClusterRoleBinding>(&Api::all(project.client()), binding).await?;
+    let config = connect::kubeconfig(&project.kubeconfig_of(&user)?, None).await?;
+    let client = connect::client(config, "test")?;
+    let deployments: Api<WorkloadDeployment> = Api::namespaced(client, &space.name);
+    let name = "web-us-dfw";
+    let change =
+        |key: &str, value: Option<&str>| json!({"metadata": {"annotations": {key: value}}});
+    wait::eventually("the binding is used", WITHIN, || async {
+        patch(&deployments, name, change("example.com/note", Some("n"))).await
+    })
+    .await?;
+    for key in annotations::OF_REFERENCED_DATA {
+        for value in [Some("[]"), None] {
+            // The error is removed already when the data are resolved.
+            let is_change = value.is_some() || key != annotations::REFERENCED_DATA_ERROR;
+            let patched = patch(&deployments, name, change(key, value)).await;
+            let refused = match &patched {
+                Ok(_) => false,
+                Err(error) => error.to_string().contains(&format!("may not change {key}")),
+            };
+            ensure!(refused == is_change, "{key} {value:?}: {patched:?}");
+        }
+    }
+    Ok(())
 }
 
 /// Two Workloads in two cities use one ConfigMap. It goes to both cells, and stays until the last of them ends.

@@ -1,5 +1,6 @@
 //! Admission webhooks of the compute API. The webhooks check that a Workload is valid, and that the requester may use
-//! the networks of the Workload and may read its ConfigMaps and Secrets.
+//! the networks of the Workload and may read its ConfigMaps and Secrets. They protect the annotations about referenced
+//! data of WorkloadDeployments.
 //!
 //! The rules (module `rules`) are pure functions: their input is values, their output is field errors. The rules need
 //! facts about the project. [`ProjectLookup`] provides these facts, and the binary implements [`ProjectLookup`].
@@ -19,6 +20,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 mod user_info;
+mod validate_deployment;
 mod validate_workload;
 mod workload_change;
 mod workload_view;
@@ -26,12 +28,13 @@ mod workload_view;
 use std::collections::BTreeSet;
 
 pub use access_review::{AccessReview, Requester, UsedKind};
+pub use handler::Admission;
 pub use memory::{ANSWER_BYTES, REVIEW_COPIES, peak_bytes};
 pub use project_lookup::{AccessDecision, KnownCities, ProjectLookup, ProjectLookupError};
 pub use reference::{InCrd, RULES, Rule};
 pub use review::ReviewError;
 
-pub(crate) use handler::{AdmissionContext, mutate, validate};
+pub(crate) use handler::{AdmissionContext, mutate, validate, validate_deployments};
 
 use external_facts::{AvailableCities, ExternalFacts};
 use field_error::Warnings;
@@ -41,10 +44,12 @@ use workload_change::WorkloadChange;
 pub const MUTATE_WORKLOAD: &str = "/mutate-compute-datumapis-com-v1alpha-workload";
 /// Path of the validating webhook for Workloads.
 pub const VALIDATE_WORKLOAD: &str = "/validate-compute-datumapis-com-v1alpha-workload";
+/// Path of the validating webhook for WorkloadDeployments.
+pub const VALIDATE_DEPLOYMENT: &str = "/validate-compute-datumapis-com-v1alpha-workloaddeployment";
 
 /// Returns whether a request for this path is for admission.
 pub fn is_path(path: &str) -> bool {
-    [MUTATE_WORKLOAD, VALIDATE_WORKLOAD].contains(&path)
+    [MUTATE_WORKLOAD, VALIDATE_WORKLOAD, VALIDATE_DEPLOYMENT].contains(&path)
 }
 
 /// Answers an `AdmissionReview` without I/O. The project of the request has the given cities, and every requester may

@@ -36,7 +36,7 @@ pub use limits::Limits;
 pub use log_dedup::LogDedup;
 pub use metrics::Metrics;
 
-use admission::{AdmissionContext, ProjectLookup};
+use admission::{Admission, AdmissionContext};
 use bounded::bounded;
 use capacity::Capacity;
 use context::HandlerContext;
@@ -46,9 +46,9 @@ pub fn router(
     metrics: Arc<Metrics>,
     limits: Limits,
     clock: fn() -> Timestamp,
-    projects: Option<Arc<dyn ProjectLookup>>,
+    admission: Option<Admission>,
 ) -> Router {
-    Routes::new(metrics, limits, clock, projects, None).together()
+    Routes::new(metrics, limits, clock, admission, None).together()
 }
 
 /// The routes of the two protocols. The limits hold for all routes together, also if two servers serve them.
@@ -58,18 +58,18 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Makes the routes. The routes of the interpreter always exist. The routes of admission exist only if `projects`
+    /// Makes the routes. The routes of the interpreter always exist. The routes of admission exist only if `admitting`
     /// is set. `long_work` is the runtime for the work on large bodies; `None` means the runtime of the server.
     pub fn new(
         metrics: Arc<Metrics>,
         limits: Limits,
         clock: fn() -> Timestamp,
-        projects: Option<Arc<dyn ProjectLookup>>,
+        admitting: Option<Admission>,
         long_work: Option<Handle>,
     ) -> Self {
         // Interpreter and admission have separate capacities. Otherwise requests of tenants could use up the capacity
         // that Karmada needs.
-        let protocols = 1 + usize::from(projects.is_some());
+        let protocols = 1 + usize::from(admitting.is_some());
         let [interpreter, of_admission] = Capacity::of_protocols(&limits, protocols);
         // A larger body could never be decoded within the capacity.
         let body = limits.body.min(interpreter.body_max());
@@ -87,9 +87,11 @@ impl Routes {
             .route("/interpret/", interpret)
             .with_state(context.clone());
         let mut admission = Router::new();
-        if let Some(projects) = projects {
+        if let Some(admitting) = admitting {
             let mutate = post(admission::mutate).fallback(status::method_not_allowed);
             let validate = post(admission::validate).fallback(status::method_not_allowed);
+            let deployments =
+                post(admission::validate_deployments).fallback(status::method_not_allowed);
             let server = HandlerContext {
                 capacity: of_admission,
                 ..context
@@ -97,7 +99,11 @@ impl Routes {
             admission = Router::new()
                 .route(admission::MUTATE_WORKLOAD, mutate)
                 .route(admission::VALIDATE_WORKLOAD, validate)
-                .with_state(AdmissionContext { server, projects });
+                .route(admission::VALIDATE_DEPLOYMENT, deployments)
+                .with_state(AdmissionContext {
+                    server,
+                    admission: admitting,
+                });
         }
         Self {
             interpreter,

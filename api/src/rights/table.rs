@@ -92,7 +92,7 @@ pub const ROLES: &[Role] = &[
         subject: Subject::Manager,
         rules: &[
             rule(NETWORKING, "locationbindings", FOLLOW, "Know the cities that the project offers."),
-            rule("authorization.k8s.io", "subjectaccessreviews", &[Create], "Ask whether the requester may use a Network."),
+            rule("authorization.k8s.io", "subjectaccessreviews", &[Create], "Ask whether the requester may use a Network, or read a ConfigMap or a Secret."),
         ],
     },
     Role {

@@ -123,7 +123,7 @@ fn reviewed() -> Vec<Generator> {
 }
 
 /// The path of each list of a Workload, and the text around its elements.
-const LISTS: [(&str, &str); 12] = [
+const LISTS: [(&str, &str); 14] = [
     (r#""placements":["#, "]"),
     (r#""placements":[{"cityCodes":["#, "]}]"),
     (r#""placements":[{"scaleSettings":{"metrics":["#, "]}}]"),
@@ -147,6 +147,14 @@ const LISTS: [(&str, &str); 12] = [
     ),
     (
         r#""template":{"spec":{"runtime":{"sandbox":{"containers":[{"volumeAttachments":["#,
+        "]}]}}}}",
+    ),
+    (
+        r#""template":{"spec":{"runtime":{"sandbox":{"containers":[{"env":["#,
+        "]}]}}}}",
+    ),
+    (
+        r#""template":{"spec":{"runtime":{"sandbox":{"containers":[{"envFrom":["#,
         "]}]}}}}",
     ),
     (
@@ -190,6 +198,17 @@ fn elements(index: usize) -> [(&'static str, &'static str); 2] {
             ("attachments", r#"{"name":"@","mountPath":"@"},"#),
         ],
         10 => [
+            ("empty-variables", "{},"),
+            (
+                "variables",
+                r#"{"valueFrom":{"secretKeyRef":{"name":"@"}}},"#,
+            ),
+        ],
+        11 => [
+            ("empty-sets-of-variables", "{},"),
+            ("sets-of-variables", r#"{"secretRef":{"name":"@"}},"#),
+        ],
+        12 => [
             ("empty-machine-ports", "{},"),
             ("machine-ports", r#"{"name":"@"},"#),
         ],

@@ -26,8 +26,8 @@ pub(super) fn location_source<'de, D: Deserializer<'de>>(field: D) -> Result<boo
     )
 }
 
-/// The user names that may change annotations about referenced data. Admission does not check them here.
-pub(super) fn referenced_data<'de, D: Deserializer<'de>>(field: D) -> Result<bool, D::Error> {
+/// A limit of the size of ConfigMaps and Secrets. The limits are fixed here, to the defaults of the Go manager.
+pub(super) fn limit<'de, D: Deserializer<'de>>(field: D) -> Result<bool, D::Error> {
     Ok(Option::<IgnoredAny>::deserialize(field)?.is_some())
 }
 

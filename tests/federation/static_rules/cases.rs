@@ -24,11 +24,27 @@ pub(super) struct Case {
 }
 
 /// Rules without a case: they depend on more than the object, or concern only the text of an error.
-pub(super) const WITHOUT_CASE: [(&str, &str); 3] = [
+pub(super) const WITHOUT_CASE: [(&str, &str); 7] = [
     ("spec.placements[i].cityCodes[j]", "A city of the project."),
     (
         "spec.template.spec.networkInterfaces[i].network",
         "The requester may `use` the Network.",
+    ),
+    (
+        "spec.template.spec.runtime.sandbox.containers[i].env[j].valueFrom",
+        "The requester may `get` the ConfigMap of `configMapKeyRef` and the Secret of `secretKeyRef`.",
+    ),
+    (
+        "spec.template.spec.runtime.sandbox.containers[i].envFrom[j]",
+        "The requester may `get` the ConfigMap of `configMapRef` and the Secret of `secretRef`.",
+    ),
+    (
+        "spec.template.spec.runtime.sandbox.imagePullSecrets[i]",
+        "The requester may `get` the Secret.",
+    ),
+    (
+        "spec.template.spec.volumes[i]",
+        "The requester may `get` the ConfigMap of `configMap` and the Secret of `secret`.",
     ),
     (
         "spec.template.spec.runtime.*.ports[i].port",
@@ -233,6 +249,15 @@ pub(super) const CASES: &[Case] = &[
         ),
         "spec.template.spec.volumes[3]",
     )),
+    webhook(
+        sandbox,
+        "spec.template.spec",
+        "The `name` or `secretName` of a ConfigMap or Secret is a DNS subdomain, or empty.",
+        (
+            "/template/spec/runtime/sandbox/imagePullSecrets/0/name",
+            r#""Not_A_Name""#,
+        ),
+    ),
     webhook(
         sandbox,
         "spec.template.spec.volumes[i].name",

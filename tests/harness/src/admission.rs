@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
@@ -19,6 +19,9 @@ const EFFECTIVE: Duration = Duration::from_mins(1);
 /// Label of the ConfigMaps for the probe webhook. No other webhook selects them.
 const PROBE: &str = "harness.compute.datumapis.com/probe";
 
+/// Name of the webhook of WorkloadDeployments.
+const DEPLOYMENTS: &str = "vworkloaddeployment.kb.io";
+
 const MUTATING: &str = "MutatingWebhookConfiguration";
 const VALIDATING: &str = "ValidatingWebhookConfiguration";
 
@@ -32,6 +35,23 @@ pub(crate) async fn register(client: &Client, port: u16, ca_bundle: &str) -> any
         until_effective(client, kind, ca_bundle).await?;
     }
     Ok(())
+}
+
+/// Registers only the webhook of WorkloadDeployments. Waits until the API server calls it.
+pub(crate) async fn register_deployments(
+    client: &Client,
+    port: u16,
+    ca_bundle: &str,
+) -> anyhow::Result<()> {
+    let file = "base/webhook/validating-webhook.yaml";
+    let mut registration = registration::at_port(file, port, ca_bundle)?;
+    let webhooks = registration.get_mut("webhooks");
+    let webhooks = webhooks.and_then(Value::as_array_mut);
+    let webhooks = webhooks.context("no webhooks")?;
+    webhooks.retain(|webhook| webhook.get("name").is_some_and(|name| name == DEPLOYMENTS));
+    ensure!(!webhooks.is_empty(), "no webhook {DEPLOYMENTS}");
+    apply(client, &registration).await?;
+    until_effective(client, VALIDATING, ca_bundle).await
 }
 
 fn configuration(kind: &str, name: &str, webhook: &Value) -> Value {

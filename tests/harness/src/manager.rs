@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use api::rights::MANAGER_USER;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -167,6 +168,7 @@ impl Manager {
             "discovery": discovery,
             "networking": {"strategy": networking},
             "featureFlags": {"enableReferencedDataGate": true},
+            "referencedData": {"resolverUsernames": [MANAGER_USER]},
         });
         let config_file = setup.directory.join(format!("{name}.yaml"));
         fs::write(&config_file, config.to_string())?;

@@ -8,6 +8,31 @@ use crate::bounded::{bounded, bounded_message};
 /// Value of `retryAfterSeconds` (Retry-After), in seconds. Callers repeat the request automatically after this time.
 const RETRY_AFTER_SECONDS: u32 = 1;
 
+/// A kind that has an admission webhook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AdmittedKind {
+    Workload,
+    WorkloadDeployment,
+}
+
+impl AdmittedKind {
+    /// Returns the name of the kind.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Workload => "Workload",
+            Self::WorkloadDeployment => "WorkloadDeployment",
+        }
+    }
+
+    /// Returns the plural, as in the path of a request.
+    const fn resource(self) -> &'static str {
+        match self {
+            Self::Workload => "workloads",
+            Self::WorkloadDeployment => "workloaddeployments",
+        }
+    }
+}
+
 /// The reason for a denial, as a `metav1.Status`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -50,28 +75,29 @@ impl Denial {
             message,
             field: String::new(),
         });
-        let name = &bounded(name);
+        let (name, kind) = (&bounded(name), AdmittedKind::Workload.as_str());
         Self {
             status: "Failure",
-            message: format!("Workload.{} {name:?} is invalid: {message}", api::GROUP),
+            message: format!("{kind}.{} {name:?} is invalid: {message}", api::GROUP),
             reason: "Invalid",
             details: Box::new(StatusDetails {
                 causes: listed.into_iter().chain(rest).collect(),
-                kind: "Workload",
-                ..StatusDetails::of(name)
+                kind,
+                ..StatusDetails::of(AdmittedKind::Workload, name)
             }),
             code: 422,
         }
     }
 
     /// Returns a denial: the requester has no right to make the request (403).
-    pub(crate) fn forbidden(name: &str, problem: &str) -> Self {
+    pub(crate) fn forbidden(kind: AdmittedKind, name: &str, problem: &str) -> Self {
         let (name, problem) = (&bounded(name), bounded_message(problem));
+        let resource = kind.resource();
         Self {
             status: "Failure",
-            message: format!("workloads.{} {name:?} is forbidden: {problem}", api::GROUP),
+            message: format!("{resource}.{} {name:?} is forbidden: {problem}", api::GROUP),
             reason: "Forbidden",
-            details: Box::new(StatusDetails::of(name)),
+            details: Box::new(StatusDetails::of(kind, name)),
             code: 403,
         }
     }
@@ -85,19 +111,19 @@ impl Denial {
             reason: "ServiceUnavailable",
             details: Box::new(StatusDetails {
                 retry_after_seconds: Some(RETRY_AFTER_SECONDS),
-                ..StatusDetails::of(name)
+                ..StatusDetails::of(AdmittedKind::Workload, name)
             }),
             code: 503,
         }
     }
 
-    /// Returns a denial: this webhook does not handle requests of this kind (400).
-    pub(crate) fn bad_request(name: &str, problem: &str) -> Self {
+    /// Returns a denial: the webhook of this kind cannot handle the request (400).
+    pub(crate) fn bad_request(kind: AdmittedKind, name: &str, problem: &str) -> Self {
         Self {
             status: "Failure",
             message: bounded(problem).into_owned(),
             reason: "BadRequest",
-            details: Box::new(StatusDetails::of(name)),
+            details: Box::new(StatusDetails::of(kind, name)),
             code: 400,
         }
     }
@@ -126,11 +152,11 @@ fn is_internal(cause: &StatusCause) -> bool {
 }
 
 impl StatusDetails {
-    fn of(name: &str) -> Self {
+    fn of(kind: AdmittedKind, name: &str) -> Self {
         Self {
             name: bounded(name).into_owned(),
             group: api::GROUP,
-            kind: "workloads",
+            kind: kind.resource(),
             causes: Vec::new(),
             retry_after_seconds: None,
         }

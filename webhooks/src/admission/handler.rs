@@ -1,4 +1,4 @@
-//! The HTTP handlers of the two webhooks of Workload (docs/reference/admission.md).
+//! The HTTP handlers of the admission webhooks (docs/reference/admission.md).
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use http::StatusCode;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
-use super::denial::Denial;
+use super::denial::{AdmittedKind, Denial};
 use super::field_error::Warnings;
 use super::memory::peak_bytes;
 use super::project_lookup::ProjectLookup;
 use super::review::{self, AdmissionRequest};
+use super::validate_deployment::validate_deployment;
 use super::validate_workload::validate_workload;
-use super::workload_change::expect_workload;
 use crate::body;
 use crate::bounded::bounded;
 use crate::capacity::{RequestPermit, Work, is_long_work};
@@ -24,11 +24,20 @@ use crate::http_error::HttpError;
 use crate::metrics::Webhook;
 use crate::status::json_response;
 
+/// What admission needs besides the requests.
+#[derive(Clone)]
+pub struct Admission {
+    /// Looks up facts about the projects.
+    pub projects: Arc<dyn ProjectLookup>,
+    /// Names of the users that may change the annotations about referenced data.
+    pub resolvers: Arc<[String]>,
+}
+
 /// The shared state of the admission handlers.
 #[derive(Clone)]
 pub(crate) struct AdmissionContext {
     pub(crate) server: HandlerContext,
-    pub(crate) projects: Arc<dyn ProjectLookup>,
+    pub(crate) admission: Admission,
 }
 
 /// Answers the mutating webhook. The answer never changes the Workload. The Go manager does the same.
@@ -42,6 +51,14 @@ pub(crate) async fn validate(
     request: Request,
 ) -> Response {
     respond(&context, Webhook::Validate, request).await
+}
+
+/// Answers the validating webhook of WorkloadDeployments.
+pub(crate) async fn validate_deployments(
+    State(context): State<AdmissionContext>,
+    request: Request,
+) -> Response {
+    respond(&context, Webhook::ValidateDeployment, request).await
 }
 
 async fn respond(context: &AdmissionContext, webhook: Webhook, request: Request) -> Response {
@@ -99,7 +116,7 @@ impl Arrived {
             is_long,
             deadline,
         } = self;
-        let AdmissionContext { server, projects } = context;
+        let AdmissionContext { server, admission } = context;
         let metrics = &server.metrics.admission;
         let begin = Instant::now();
         // A short body is a slice of the read buffer of the connection. Without the copy, the whole buffer would stay
@@ -121,9 +138,16 @@ impl Arrived {
             .await?
             .map_err(|error| HttpError::malformed(&error))?;
         let outcome = match webhook {
-            Webhook::Mutate => expect_workload(&request).map(|()| Warnings::default()),
+            Webhook::Mutate => {
+                let checked = request.expect_kind(AdmittedKind::Workload);
+                checked.map(|()| Warnings::default())
+            }
             Webhook::Validate => {
-                validate_workload(&**projects, &request, &mut work, deadline).await?
+                validate_workload(&*admission.projects, &request, &mut work, deadline).await?
+            }
+            Webhook::ValidateDeployment => {
+                let check = || validate_deployment(&request, &admission.resolvers);
+                work.run(check).await?.map(|()| Warnings::default())
             }
         };
         let label = match &outcome {

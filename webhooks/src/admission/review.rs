@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-use super::denial::Denial;
+use super::denial::{AdmittedKind, Denial};
 use super::field_error::{Quoted, Warnings};
 use super::user_info::{self, UserInfo};
+use crate::bounded::bounded_message;
 
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
@@ -94,6 +95,33 @@ pub(crate) struct GroupVersionKind<'a> {
     pub(crate) version: Cow<'a, str>,
     #[serde(borrow, default)]
     pub(crate) kind: Cow<'a, str>,
+}
+
+impl AdmissionRequest<'_> {
+    /// Denies a request about an object of another kind than that of the webhook.
+    pub(crate) fn expect_kind(&self, admitted: AdmittedKind) -> Result<(), Denial> {
+        let GroupVersionKind {
+            group,
+            version,
+            kind,
+        } = &self.kind;
+        let is_it = group == api::GROUP && version == api::VERSION && kind == admitted.as_str();
+        match is_it {
+            true => Ok(()),
+            false => Err(Denial::bad_request(
+                admitted,
+                &self.name,
+                &format!(
+                    "request.kind: {}/{} {} is not admitted here, {} of {} is",
+                    bounded_message(group),
+                    bounded_message(version),
+                    bounded_message(kind),
+                    admitted.as_str(),
+                    api::API_VERSION
+                ),
+            )),
+        }
+    }
 }
 
 /// Decodes the request of an `AdmissionReview`.

@@ -1,6 +1,7 @@
 //! Tests of admission reviews through the router, with a fake [`ProjectLookup`].
 
 mod data;
+mod deployments;
 mod objects;
 mod reference;
 mod requesters;
@@ -20,9 +21,13 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::{
-    AccessDecision, AccessReview, KnownCities, ProjectLookup, ProjectLookupError, VALIDATE_WORKLOAD,
+    AccessDecision, AccessReview, Admission, KnownCities, ProjectLookup, ProjectLookupError,
+    VALIDATE_WORKLOAD,
 };
 use crate::{Limits, Metrics, router};
+
+/// The user that may change the annotations about referenced data.
+const RESOLVER: &str = "system:serviceaccount:compute-system:compute-manager";
 
 /// The facts about project `p1`, and the access reviews that the fake received.
 #[derive(Default)]
@@ -161,8 +166,11 @@ fn server_with(projects: FakeProjects, limits: Limits) -> TestServer {
     let mut registry = Registry::default();
     let metrics = Arc::new(Metrics::register(&mut registry));
     let projects = Arc::new(projects);
-    let shared: Arc<dyn ProjectLookup> = projects.clone();
-    let router = router(metrics, limits, || Timestamp::UNIX_EPOCH, Some(shared));
+    let admission = Admission {
+        projects: projects.clone(),
+        resolvers: [RESOLVER.to_owned()].into(),
+    };
+    let router = router(metrics, limits, || Timestamp::UNIX_EPOCH, Some(admission));
     TestServer {
         router,
         registry,

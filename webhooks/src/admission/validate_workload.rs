@@ -9,7 +9,7 @@ use futures::{StreamExt, stream};
 use tokio::time::{Instant, timeout_at};
 
 use super::access_review::{AccessReview, Requester, UsedKind};
-use super::denial::Denial;
+use super::denial::{AdmittedKind, Denial};
 use super::external_facts::{AvailableCities, ExternalFacts, Refusal, Refusals, UsedObject};
 use super::field_error::{LISTED_MAX, Warnings};
 use super::memory::concurrent_reviews;
@@ -138,8 +138,9 @@ fn project_of(
 ) -> Result<ProjectName, Denial> {
     let project = match projects.only() {
         Some(project) => project.clone(),
-        None => project_claims::project(&request.user_info)
-            .map_err(|error| Denial::forbidden(&request.name, &error.to_string()))?,
+        None => project_claims::project(&request.user_info).map_err(|error| {
+            Denial::forbidden(AdmittedKind::Workload, &request.name, &error.to_string())
+        })?,
     };
     projects
         .check_served(&project)

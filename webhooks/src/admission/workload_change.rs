@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::denial::Denial;
+use super::denial::{AdmittedKind, Denial};
 use super::external_facts::{ExternalFacts, UsedObject};
 use super::field_error::{FieldErrorList, StatusCause, Warnings};
 use super::review::AdmissionRequest;
@@ -32,7 +32,7 @@ impl<'a> WorkloadChange<'a> {
     ///
     /// A [`Denial`] if the object cannot be decoded.
     pub(crate) fn decode(request: &'a AdmissionRequest<'_>) -> Result<Option<Self>, Denial> {
-        expect_workload(request)?;
+        request.expect_kind(AdmittedKind::Workload)?;
         let name = request.name.as_ref();
         let is_update = match request.operation.as_ref() {
             "CREATE" => false,
@@ -41,7 +41,7 @@ impl<'a> WorkloadChange<'a> {
             other => {
                 let other = bounded_message(other);
                 let problem = format!("request.operation: {other:?} is not known");
-                return Err(Denial::bad_request(name, &problem));
+                return Err(Denial::bad_request(AdmittedKind::Workload, name, &problem));
             }
         };
         if !request.sub_resource.is_empty() {
@@ -99,25 +99,6 @@ impl<'a> WorkloadChange<'a> {
             true => Ok(errors.tolerated),
             false => Err(Denial::invalid(self.name, errors)),
         }
-    }
-}
-
-/// Denies a request about an object that is not a Workload.
-pub(crate) fn expect_workload(request: &AdmissionRequest<'_>) -> Result<(), Denial> {
-    let kind = &request.kind;
-    let is_workload = kind.group == api::GROUP && kind.kind == "Workload";
-    match is_workload && kind.version == api::VERSION {
-        true => Ok(()),
-        false => Err(Denial::bad_request(
-            &request.name,
-            &format!(
-                "request.kind: {}/{} {} is not admitted here, Workload of {} is",
-                bounded_message(&kind.group),
-                bounded_message(&kind.version),
-                bounded_message(&kind.kind),
-                api::API_VERSION
-            ),
-        )),
     }
 }
 

@@ -126,6 +126,8 @@ pub(crate) struct SandboxView<'a> {
     pub(crate) image_pull_secrets: Vec<ReferenceView<'a>>,
 }
 
+/// A container. The lists of variables are boxed slices, because a hostile object can have many containers without
+/// variables. A boxed slice is smaller than a `Vec`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ContainerView<'a> {
@@ -136,9 +138,9 @@ pub(crate) struct ContainerView<'a> {
     #[serde(borrow)]
     pub(crate) resources: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "or_default")]
-    pub(crate) env: Vec<EnvVarView<'a>>,
+    pub(crate) env: Box<[EnvVarView<'a>]>,
     #[serde(borrow, default, deserialize_with = "or_default")]
-    pub(crate) env_from: Vec<EnvFromView<'a>>,
+    pub(crate) env_from: Box<[EnvFromView<'a>]>,
     #[serde(borrow, default, deserialize_with = "or_default")]
     pub(crate) volume_attachments: Vec<VolumeAttachmentView<'a>>,
     #[serde(borrow, default, deserialize_with = "or_default")]

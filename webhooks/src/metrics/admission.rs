@@ -27,6 +27,7 @@ pub(crate) struct AdmissionMetrics {
 pub(crate) enum Webhook {
     Mutate,
     Validate,
+    ValidateDeployment,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -45,6 +46,7 @@ impl Webhook {
         match self {
             Self::Mutate => "mutate",
             Self::Validate => "validate",
+            Self::ValidateDeployment => "validate_deployment",
         }
     }
 }
@@ -58,7 +60,12 @@ impl AdmissionMetrics {
             requests: RequestMetrics::register("admission", "Admission requests", registry),
         };
         // An alert sees the first error only if the counter was 0 before.
-        for webhook in [Webhook::Mutate, Webhook::Validate].map(Webhook::as_str) {
+        let webhooks = [
+            Webhook::Mutate,
+            Webhook::Validate,
+            Webhook::ValidateDeployment,
+        ];
+        for webhook in webhooks.map(Webhook::as_str) {
             let outcome = "error";
             let labels = AdmissionLabels { webhook, outcome };
             drop(metrics.answered.get_or_create(&labels));

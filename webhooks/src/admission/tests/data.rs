@@ -28,6 +28,7 @@ fn with_secrets(names: &[&str]) -> Value {
     review
 }
 
+#[expect(clippy::unnecessary_wraps)]
 fn denied(reason: &str) -> Result<AccessDecision, ProjectLookupError> {
     Ok(AccessDecision {
         allowed: false,

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::admission::{InCrd, RULES};
+use api::annotations::OF_REFERENCED_DATA;
+
+use crate::admission::{InCrd, MUTATE_WORKLOAD, RULES, VALIDATE_DEPLOYMENT, VALIDATE_WORKLOAD};
 
 /// Files in `rules/` without a rule for a field: the shared checks of names, and the tests.
 const WITHOUT_FIELDS: [&str; 2] = ["names.rs", "tests.rs"];
@@ -56,5 +58,23 @@ fn every_field_that_a_file_checks_is_in_one_of_its_rules() {
 fn the_crd_has_only_rules_of_the_go_manager() {
     for rule in RULES.iter().filter(|rule| rule.is_added) {
         assert_eq!(rule.in_crd, InCrd::No, "{}: {}", rule.field, rule.rule);
+    }
+}
+
+/// The API server calls the webhook of WorkloadDeployments only if one of the protected annotations changes.
+#[test]
+fn the_registrations_have_every_path_and_every_protected_annotation() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/base/webhook");
+    let file = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+    let validating = file("validating-webhook.yaml");
+    for (text, path) in [
+        (&file("mutating-webhook.yaml"), MUTATE_WORKLOAD),
+        (&validating, VALIDATE_WORKLOAD),
+        (&validating, VALIDATE_DEPLOYMENT),
+    ] {
+        assert!(text.contains(&format!("path: {path}\n")), "{path}");
+    }
+    for key in OF_REFERENCED_DATA {
+        assert!(validating.contains(&format!("'{key}'")), "{key}");
     }
 }
