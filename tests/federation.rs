@@ -426,6 +426,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Gated gates::a_claim_is_deleted_by_hand;
         Gated gates::a_grant_is_revoked;
         Gated gates::a_project_is_suspended;
+        Gated gates::a_service_is_suspended_and_resumed;
         Gated gates::a_short_pause_of_the_ledger;
         Gated gates::the_namespace_of_a_cell_is_deleted;
         Gated gates::a_kill_after_some_writes;

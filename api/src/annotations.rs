@@ -34,6 +34,16 @@ pub const OF_REFERENCED_DATA: [&str; 3] = [
     REFERENCED_DATA_ERROR,
     REFERENCED_DATA_VERSIONS,
 ];
+/// On a WorkloadDeployment: `true` while the service is suspended in its project. The service catalogue writes it in the
+/// project. Any other value, and its absence, mean that the Instances run.
+pub const SUSPENDED: &str = "compute.datumapis.com/suspended";
+/// The annotations of a project's WorkloadDeployment that travel with it, also their absence.
+pub const MIRRORED: [&str; 4] = [
+    EXPECTED_REFERENCED_DATA,
+    REFERENCED_DATA_ERROR,
+    REFERENCED_DATA_VERSIONS,
+    SUSPENDED,
+];
 /// On a companion: JSON array of the WorkloadDeployments that need it, as `namespace/name` in the project.
 pub const REFERENCED_BY: &str = "compute.datumapis.com/referenced-by";
 /// On a companion: UID and resource version of its source in the project, as `uid/version`. Opaque for everyone else: it
@@ -130,6 +140,12 @@ pub const ALL: &[MetadataKey] = &[
         "WorkloadDeployment; project, hub, cell",
         "`referenced-data`; `federator` copies it",
         "JSON object: the hash of the template, and the version of each source, for which the data were determined.",
+    ),
+    metadata_key(
+        SUSPENDED,
+        "WorkloadDeployment; project, hub, cell",
+        "the service catalogue; `federator` copies it",
+        "`true` while the service is suspended in the project. See [Suspension](../concepts/flow.md#suspension).",
     ),
     metadata_key(
         REFERENCED_BY,

@@ -204,6 +204,17 @@ const WRITTEN: &[WrittenCondition] = &[
         EVERYWHERE,
         workload_deployment::AVAILABLE,
         False,
+        of_deployment::SUSPENDED,
+        (
+            "The service is suspended in the project. Its Instances do not run. They keep their place, their disks and their quota.",
+            "Resume the service in the project.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        EVERYWHERE,
+        workload_deployment::AVAILABLE,
+        False,
         network_ready::PROVISIONING,
         NO_INSTANCE_FOR_NETWORK,
     ),
@@ -516,6 +527,17 @@ const WRITTEN: &[WrittenCondition] = &[
         (
             "`QuotaGranted` is False: the quota of the project does not cover the Instance. Or it has the reason `QuotaNoBudget`, and the gate `Quota` holds the Instance back. The message is that of `QuotaGranted`.",
             "Raise the quota of the project, or delete what uses it.",
+        ),
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::READY,
+        False,
+        of_instance::SUSPENDED,
+        (
+            "The service is suspended in the project. The infrastructure provider stops the Instance.",
+            "Resume the service in the project.",
         ),
     ),
     written(

@@ -171,6 +171,17 @@ pub struct InstanceStatus {
     /// Status of each network interface.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub network_interfaces: Vec<InstanceNetworkInterfaceStatus>,
+    /// Whether the provider must stop the instance. It keeps the place, the disks and the quota of the instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<bool>,
+}
+
+impl Instance {
+    /// Returns whether the infrastructure provider must not run the instance.
+    pub fn is_suspended(&self) -> bool {
+        let status = self.status.as_ref();
+        status.and_then(|status| status.suspended) == Some(true)
+    }
 }
 
 /// Written by the infrastructure provider that creates the instance.

@@ -41,6 +41,10 @@ pub const POLICY_PERMANENT_ID: &str = "propagationpolicy.karmada.io/permanent-id
 /// On the hub's copy of a ConfigMap or a Secret of a project, and on its copies in the cells: `true`.
 pub const REFERENCED_DATA: &str = "compute.datumapis.com/referenced-data";
 
+/// Name of the service that an object belongs to: [`crate::GROUP`]. On WorkloadDeployments of a project. The service
+/// catalogue finds by it what it suspends.
+pub const SERVICE_NAME: &str = "services.miloapis.com/service-name";
+
 /// The labels that link an Instance to its deployment. An Instance that lacks one of them is not copied to the hub.
 pub const INSTANCE_LINKING: [&str; 7] = [
     WORKLOAD_UID,
@@ -54,6 +58,12 @@ pub const INSTANCE_LINKING: [&str; 7] = [
 
 /// Every label, as `docs/reference/labels.md` describes it.
 pub const ALL: &[MetadataKey] = &[
+    metadata_key(
+        SERVICE_NAME,
+        "WorkloadDeployment; project",
+        "`workload`",
+        "`compute.datumapis.com`: the service that the object belongs to. See [Suspension](../concepts/flow.md#suspension).",
+    ),
     metadata_key(
         WORKLOAD_UID,
         "WorkloadDeployment; project. Instance; all planes",

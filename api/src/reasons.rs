@@ -33,6 +33,8 @@ pub mod workload_deployment {
     pub const TOO_MANY_REPLICAS: &str = "TooManyReplicas";
     /// `Available`: no Instance is ready, and one of them has no quota.
     pub const PENDING_QUOTA: &str = crate::reasons::instance::PENDING_QUOTA;
+    /// `Available`: the service is suspended in the project.
+    pub const SUSPENDED: &str = crate::reasons::instance::SUSPENDED;
     /// `ReplicasReady`: no Instance waits for quota.
     pub const REPLICAS_AVAILABLE: &str = "ReplicasAvailable";
     /// `ReplicasReady`: the quota of the project does not cover an Instance.
@@ -68,6 +70,8 @@ pub mod workload_deployment {
 pub mod instance {
     /// The quota of the project does not cover the Instance.
     pub const PENDING_QUOTA: &str = "PendingQuota";
+    /// The service is suspended in the project.
+    pub const SUSPENDED: &str = "Suspended";
     /// A scheduling gate holds the Instance back.
     pub const SCHEDULING_GATES_PRESENT: &str = "SchedulingGatesPresent";
     /// The infrastructure provider has not programmed the Instance.

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::condition::Condition;
 use crate::instance::LocationReference;
 use crate::instance_template::InstanceTemplateSpec;
-use crate::labels;
 use crate::unknown_fields::UnknownFields;
 use crate::workload::HorizontalScaleSettings;
+use crate::{annotations, labels};
 
 /// Condition: an instance is ready, or none is desired.
 pub const AVAILABLE: &str = "Available";
@@ -122,6 +122,13 @@ impl WorkloadDeployment {
         let uid = self.metadata.uid.as_deref()?;
         Some(format!("{}={uid}", labels::WORKLOAD_DEPLOYMENT_UID))
     }
+
+    /// Returns whether the service is suspended in the project of this object.
+    pub fn is_suspended(&self) -> bool {
+        let annotations = self.metadata.annotations.as_ref();
+        let suspended = annotations.and_then(|it| it.get(annotations::SUSPENDED));
+        suspended.is_some_and(|suspended| suspended == "true")
+    }
 }
 
 /// Refers to a Workload of the same project and namespace.
@@ -169,6 +176,9 @@ pub struct WorkloadDeploymentStatus {
     /// Label selector of the instances on this plane, for autoscalers. On the hub, the selector that all cells report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
+    /// Whether the cell has suspended the instances. On the hub, whether all cells have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<bool>,
     /// Instances of the current template, ready or not. Former versions do not write it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_replicas: Option<i32>,

@@ -5,6 +5,7 @@ mod ending;
 mod plan;
 #[cfg(test)]
 mod reconcile_tests;
+mod suspension;
 pub(crate) mod triggers;
 mod view;
 
@@ -29,7 +30,7 @@ use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use crate::template::template_hash;
 pub(crate) use absent::AbsentInstances;
-use plan::{RolloutStep, instance_name, linking_labels, ordinal, status_after_refusal};
+use plan::{Plan, RolloutStep, instance_name, linking_labels, ordinal, status_after_refusal};
 use view::{QuotaAnswers, View};
 
 pub(crate) struct DeploymentController {
@@ -111,6 +112,9 @@ impl DeploymentController {
                 )
                 .await?;
         }
+        let is_marked = self
+            .suspend_or_resume(context, &instances, deployment, &plan.suspend, &mut errors)
+            .await;
         for instance in &plan.refresh {
             if errors.must_wait() {
                 break;
@@ -125,7 +129,7 @@ impl DeploymentController {
             );
         }
         let taken = match plan.steps.first() {
-            _ if !is_confirmed || errors.must_wait() => None,
+            _ if !is_confirmed || is_marked || errors.must_wait() => None,
             Some(RolloutStep::Create(ordinal)) => errors.note(
                 self.ensure(context, &instances, deployment, None, *ordinal)
                     .await,
@@ -137,30 +141,13 @@ impl DeploymentController {
             ),
             Some(RolloutStep::Wait(_)) | None => None,
         };
-        if taken.is_some() {
-            // The step has changed an Instance. The event of this change triggers the next reconciliation, and only the
+        if taken.is_some() || is_marked {
+            // An Instance has changed. The event of this change triggers the next reconciliation, and only the
             // status that includes the change is written.
             plan.status = None;
         }
-        for instance in &plan.delete {
-            if errors.must_wait() {
-                break;
-            }
-            errors.note(
-                self.writer
-                    .delete(context, &instances, instance.as_ref())
-                    .await,
-            );
-        }
-        let invalid = Collection::new(&cell.client, &namespace, None);
-        for metadata in &plan.delete_undecodable {
-            if errors.must_wait() {
-                break;
-            }
-            // A delete needs only the metadata.
-            let instance: PartialObjectMeta<Instance> = metadata.clone().into_response_partial();
-            errors.note(self.writer.delete(context, &invalid, &instance).await);
-        }
+        self.delete_own(context, &instances, &plan, &mut errors)
+            .await;
         if let Some(refusal) = errors.refusal() {
             let refusal = self.writer.shown_refusal(context, deployment, "", refusal);
             plan.status = status_after_refusal(&view.observed(), &refusal);
@@ -181,6 +168,36 @@ impl DeploymentController {
             self.release(context, &deployments, deployment).await?;
         }
         Ok(view.outcome())
+    }
+
+    /// Deletes the Instances of a terminating WorkloadDeployment.
+    async fn delete_own(
+        &self,
+        context: &ReconcileContext,
+        instances: &Collection<'_, Instance>,
+        plan: &Plan,
+        errors: &mut FirstError,
+    ) {
+        for instance in &plan.delete {
+            if errors.must_wait() {
+                break;
+            }
+            let deleted = self
+                .writer
+                .delete(context, instances, instance.as_ref())
+                .await;
+            errors.note(deleted);
+        }
+        for metadata in &plan.delete_undecodable {
+            if errors.must_wait() {
+                break;
+            }
+            // A delete needs only the metadata.
+            let instance: PartialObjectMeta<Instance> = metadata.clone().into_response_partial();
+            let namespace = metadata.namespace.as_deref().unwrap_or_default();
+            let undecoded = Collection::new(&self.cell.client, namespace, None);
+            errors.note(self.writer.delete(context, &undecoded, &instance).await);
+        }
     }
 
     /// Asks for the quota that replacements need, and then confirms a deletion that is the next step. The deletion

@@ -44,11 +44,12 @@ use record::{report_invalid_record, require_confirmed_record};
 use refusal::{policy_check, refusal_of};
 
 /// The parts of a copy that only the federator writes.
-const OWN: [&str; 4] = [
+const OWN: [&str; 5] = [
     "/spec",
     "/metadata/annotations/compute.datumapis.com~1expected-referenced-data",
     "/metadata/annotations/compute.datumapis.com~1referenced-data-error",
     "/metadata/annotations/compute.datumapis.com~1referenced-data-versions",
+    "/metadata/annotations/compute.datumapis.com~1suspended",
 ];
 
 pub(crate) struct Federator {

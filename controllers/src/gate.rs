@@ -76,9 +76,10 @@ impl Gate {
     }
 
     /// Returns the next step towards this condition, and to an open gate if the condition is True. The gate opens only
-    /// if the condition is stored for the generation of the Instance (I-30).
+    /// if the condition is stored for the generation of the Instance (I-30), and not while the Instance is suspended:
+    /// nothing starts then.
     pub(crate) fn step(&self, instance: &Instance, wanted: Condition) -> Option<GateStep> {
-        let opens = wanted.is_true() && self.is_closed(instance);
+        let opens = wanted.is_true() && self.is_closed(instance) && !instance.is_suspended();
         let write = self.write(instance, wanted);
         write.or_else(|| opens.then_some(GateStep::Open))
     }
@@ -130,4 +131,27 @@ pub(crate) fn list(gates: &[Gate]) -> Value {
         .iter()
         .map(|gate| json!({"name": gate.name}))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{self, instance, object};
+
+    #[test]
+    fn a_gate_stays_closed_while_the_instance_is_suspended() {
+        let step = |suspended: Option<bool>| {
+            let mut gated = instance("ns-1", "web-0");
+            let generation = gated.metadata.generation;
+            let granted = fixtures::condition(QUOTA.condition, true, generation);
+            gated.spec.controller = Some(object(json!({
+                "templateHash": "h", "schedulingGates": [{"name": QUOTA.name}],
+            })));
+            let status = json!({"conditions": [granted], "suspended": suspended});
+            gated.status = Some(object(status));
+            QUOTA.step(&gated, granted)
+        };
+        assert_eq!(step(None), Some(GateStep::Open));
+        assert_eq!(step(Some(true)), None);
+    }
 }

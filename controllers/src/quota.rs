@@ -42,8 +42,8 @@ use crate::waiting::WaitingInstances;
 pub use ledger::ConnectLedger;
 pub(crate) use ledger::{Ledgers, QuotaWatches};
 use plan::{
-    Ledger, Observed, Plan, QuotaStep, fits, is_denied, is_granted, is_managed, is_settled, plan,
-    waiting_since,
+    Ledger, Observed, Plan, QuotaStep, fits, is_denied, is_granted, is_managed, is_put_off,
+    is_settled, plan, waiting_since,
 };
 pub(crate) use replacement::{Held, ReplacementQuota, asked_again};
 
@@ -126,7 +126,8 @@ impl QuotaController {
         key: &ClaimKey,
         instance: Arc<Instance>,
     ) -> Result<Outcome, ReconcileError> {
-        if !is_managed(&instance) {
+        if !is_managed(&instance) || is_put_off(&instance) {
+            self.note_waiting(key, None);
             return Ok(Outcome::Settled);
         }
         let watched = self.watched_claims(key);

@@ -32,7 +32,7 @@ pub(super) fn page() -> Page {
             ),
             section(
                 "Annotations",
-                "Of the annotations of a project's WorkloadDeployment, only `compute.datumapis.com/expected-referenced-data` is copied to the hub.",
+                "Of the annotations of a project's WorkloadDeployment, only those about referenced data and `compute.datumapis.com/suspended` are copied to the hub.",
                 annotations::ALL,
             ),
             section(

@@ -27,6 +27,8 @@ use status::status;
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Plan {
     pub(super) add_finalizer: bool,
+    /// Instances that are suspended although the WorkloadDeployment is not, or the other way round.
+    pub(super) suspend: Vec<Arc<Instance>>,
     /// All steps towards the wanted state. One reconciliation takes only the first step.
     pub(super) steps: Vec<RolloutStep>,
     /// Instances that run the current template but lack labels or carry another hash.
@@ -65,6 +67,12 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     }
     Plan {
         add_finalizer: !has_finalizer(deployment, finalizers::WORKLOAD_CONTROLLER),
+        suspend: own
+            .iter()
+            .filter(|it| !is_terminating(it.as_ref()))
+            .filter(|it| it.is_suspended() != deployment.is_suspended())
+            .cloned()
+            .collect(),
         steps: steps(deployment, &instances),
         refresh: own
             .iter()

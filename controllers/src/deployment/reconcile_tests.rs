@@ -2,6 +2,7 @@
 
 mod replacement_quota;
 mod stale_cache;
+mod suspension;
 
 use api::instance::QUOTA_GATE;
 use apiserver::{Fault, Verb, objects};

@@ -7,7 +7,7 @@ use kube::ResourceExt;
 use kube::core::{PartialObjectMeta, PartialObjectMetaExt};
 use serde_json::{Value, json};
 
-use super::plan::{DesiredCopy, same_referenced_data};
+use super::plan::{DesiredCopy, same_mirrored};
 use crate::hub::HubCaches;
 use crate::objects::is_terminating;
 use crate::runtime::write::{Collection, Stored, Writer};
@@ -19,7 +19,7 @@ pub(super) fn compare_copy(
     deployment: &WorkloadDeployment,
     desired: &DesiredCopy,
 ) -> Stored {
-    match same_referenced_data(copy.annotations(), &desired.annotations) {
+    match same_mirrored(copy.annotations(), &desired.annotations) {
         true => Stored::compare(&copy.spec, &deployment.spec),
         false => Stored::Otherwise,
     }

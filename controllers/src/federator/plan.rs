@@ -114,26 +114,26 @@ pub(super) struct DesiredCopy {
     pub(super) annotations: StringMap,
 }
 
-/// Returns whether both have the same annotations about referenced data (I-19). Without the annotation of expected data,
-/// the expected data are not determined yet. An empty list means that no data are needed.
-pub(super) fn same_referenced_data(annotations: &StringMap, wanted: &StringMap) -> bool {
-    let keys = annotations::OF_REFERENCED_DATA.iter();
+/// Returns whether both have the same mirrored annotations (I-19). Without the annotation of expected data, the expected
+/// data are not determined yet. An empty list means that no data are needed.
+pub(super) fn same_mirrored(annotations: &StringMap, wanted: &StringMap) -> bool {
+    let keys = annotations::MIRRORED.iter();
     keys.copied()
         .all(|key| annotations.get(key) == wanted.get(key))
 }
 
-/// Returns the annotations about referenced data that the copy must have. The versions are left out if they were
-/// determined for a former template: the cell must not take data that are older than the template.
-fn referenced_data(deployment: &WorkloadDeployment) -> StringMap {
-    let mut data = deployment.annotations().clone();
-    data.retain(|key, _| annotations::OF_REFERENCED_DATA.contains(&key.as_str()));
-    if data.contains_key(annotations::REFERENCED_DATA_VERSIONS) {
+/// Returns the annotations of the project that the copy must have. The versions of referenced data are left out if they
+/// were determined for a former template: the cell must not take data that are older than the template.
+fn mirrored(deployment: &WorkloadDeployment) -> StringMap {
+    let mut mirrored = deployment.annotations().clone();
+    mirrored.retain(|key, _| annotations::MIRRORED.contains(&key.as_str()));
+    if mirrored.contains_key(annotations::REFERENCED_DATA_VERSIONS) {
         let meant = MeantVersions::of(&deployment.metadata);
         if meant.is_none_or(|meant| meant.template != template_hash(deployment)) {
-            data.remove(annotations::REFERENCED_DATA_VERSIONS);
+            mirrored.remove(annotations::REFERENCED_DATA_VERSIONS);
         }
     }
-    data
+    mirrored
 }
 
 /// Returns the hub namespace derived from the UID of a project's Namespace with this metadata.
@@ -299,12 +299,12 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
         (labels::CITY_CODE.to_owned(), city.as_str().to_owned()),
         (labels::UPSTREAM_NAMESPACE.to_owned(), upstream_namespace),
     ]);
-    let mut copy_annotations = referenced_data(deployment);
+    let mut copy_annotations = mirrored(deployment);
     copy_annotations.extend(carried_annotations(deployment));
-    let has_data =
-        |copy: &WorkloadDeployment| same_referenced_data(copy.annotations(), &copy_annotations);
+    let is_mirrored =
+        |copy: &WorkloadDeployment| same_mirrored(copy.annotations(), &copy_annotations);
     let copy_is_as_desired = |copy: &WorkloadDeployment| {
-        copy.spec == deployment.spec && covers(copy.labels(), &copy_labels) && has_data(copy)
+        copy.spec == deployment.spec && covers(copy.labels(), &copy_labels) && is_mirrored(copy)
     };
     let record = !has_finalizer(deployment, finalizers::FEDERATOR)
         || recorded != Some(hub_namespace.as_str())
@@ -339,8 +339,8 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
         None => policy_exists,
     };
     let needs_confirmation = match carried.zip(copy) {
-        // The generation does not cover the annotation of referenced data.
-        Some((carried, copy)) => carried.needs_confirmation(copy, deployment) || !has_data(copy),
+        // The generation does not cover the mirrored annotations.
+        Some((carried, copy)) => carried.needs_confirmation(copy, deployment) || !is_mirrored(copy),
         // The project may have deleted the WorkloadDeployment. The record is written only to its current version.
         None => !record,
     };

@@ -18,10 +18,14 @@ pub(crate) struct Blocker<'i> {
     pub(crate) message: &'i str,
 }
 
+/// The message of a suspension.
+pub(crate) const SUSPENSION: &str = "the service is suspended in the project";
+
 /// Returns the cause that says most, if the Instance is held back and the cause is known. Among causes of one rank, the
 /// one of the first gate counts.
 pub(crate) fn blocker(instance: &Instance) -> Option<Blocker<'_>> {
     let causes = [
+        suspension_cause(instance),
         gate_cause(&NETWORK, instance),
         quota_cause(instance),
         gate_cause(&REFERENCED_DATA, instance),
@@ -30,6 +34,15 @@ pub(crate) fn blocker(instance: &Instance) -> Option<Blocker<'_>> {
     causes.reduce(|first, other| match other.rank > first.rank {
         true => other,
         false => first,
+    })
+}
+
+/// A suspended Instance does not run, whatever else it has or lacks.
+fn suspension_cause(instance: &Instance) -> Option<Blocker<'_>> {
+    instance.is_suspended().then_some(Blocker {
+        rank: rank(reason::SUSPENDED),
+        reason: reason::SUSPENDED,
+        message: SUSPENSION,
     })
 }
 
@@ -86,6 +99,7 @@ fn rank(reason: &str) -> u8 {
         network::NETWORK_NOT_FOUND => 6,
         network::FAILED_TO_CREATE => 7,
         network::LOCATION_MISMATCH | network::AMBIGUOUS_LOCATION => 8,
+        reason::SUSPENDED => 9,
         // The network is being made, or the cell does not serve what it needs yet.
         _ => 1,
     }
@@ -172,6 +186,10 @@ mod tests {
                 "{network:?} {denied:?} {gates:?}"
             );
         }
+        let mut suspended = with(Some(network::LOCATION_MISMATCH), exceeded, &[NETWORK_GATE]);
+        suspended.status.get_or_insert_default().suspended = Some(true);
+        let shown = blocker(&suspended).map(|it| it.reason);
+        assert_eq!(shown, Some(reason::SUSPENDED));
         // No decision about quota says less than a denial, and more than a network that is being made.
         for (reason, gates, expected) in [
             (
@@ -211,6 +229,7 @@ mod tests {
             network::NETWORK_NOT_FOUND,
             network::FAILED_TO_CREATE,
             network::LOCATION_MISMATCH,
+            reason::SUSPENDED,
         ];
         assert!(ranks.map(rank).is_sorted_by(|one, other| one < other));
     }

@@ -151,6 +151,12 @@ pub(super) fn is_managed(instance: &Instance) -> bool {
     is_gated(instance) || has_finalizer(instance, finalizers::QUOTA_CLAIM)
 }
 
+/// Returns whether an Instance asks for no quota because it is suspended and has never run. One that has run keeps its
+/// claim.
+pub(super) fn is_put_off(instance: &Instance) -> bool {
+    instance.is_suspended() && is_gated(instance)
+}
+
 /// Returns whether an Instance has its quota and its gate is open. Then only its claim can change something.
 pub(super) fn is_settled(instance: &Instance) -> bool {
     !is_gated(instance) && stored(instance).is_some_and(Condition::is_true)

@@ -188,6 +188,43 @@ async fn a_grant_costs_three_writes_and_then_none() {
     assert_eq!(claim.spec.consumer_ref.unwrap().name, "p");
 }
 
+/// An Instance that has never run claims nothing while it is suspended. Its gate stays closed, and opens soon after.
+#[tokio::test(start_paused = true)]
+async fn a_suspended_instance_claims_nothing_new_and_keeps_its_claim() {
+    let set = async |system: &System, suspended: Option<bool>| {
+        let cell = &system.planes.cell;
+        cell.modify::<Instance>(HUB_NAMESPACE, NAME, |instance| {
+            let status = instance["status"].as_object_mut();
+            match (suspended, status) {
+                (Some(_), _) => instance["status"]["suspended"] = json!(suspended),
+                (None, status) => drop(status.unwrap().remove("suspended")),
+            }
+        });
+        settle().await;
+    };
+    let system = System::start(new_instance()).await;
+    set(&system, Some(true)).await;
+    assert_eq!(system.reconcile().await, Outcome::Settled);
+    assert_eq!(system.writes(), [""; 0]);
+    set(&system, None).await;
+    system.reconcile().await;
+    assert_eq!(system.writes(), [CREATE]);
+    // The grant arrives during a suspension.
+    set(&system, Some(true)).await;
+    system.grant(CLAIM);
+    assert_eq!(system.reconcile().await, Outcome::Settled);
+    assert_eq!(system.gates(), ["Network", "Quota"]);
+    assert!(system.claim().is_some());
+    set(&system, None).await;
+    system.reconcile().await;
+    assert_eq!(system.writes(), [CONDITION, INSTANCE]);
+    assert_eq!(system.gates(), ["Network"]);
+    set(&system, Some(true)).await;
+    system.reconcile().await;
+    assert_eq!(system.writes(), [""; 0]);
+    assert!(system.claim().is_some());
+}
+
 /// The write of the condition succeeds, and the process dies before the gate is opened.
 #[tokio::test(start_paused = true)]
 async fn a_condition_that_cannot_be_stored_keeps_the_gate_closed() {

@@ -1,8 +1,8 @@
 //! Tests of the workload controller, with an in-memory API server.
 
-use api::Instance;
 use api::condition::{self, Condition, ConditionStatus};
 use api::workload::KINDS_LISTED;
+use api::{Instance, annotations, labels};
 use apiserver::{ApiServer, Fault, Verb, objects};
 use tokio::time::{Duration, sleep};
 
@@ -74,6 +74,40 @@ async fn deployments_are_created_and_a_settled_workload_is_not_written() {
         .unwrap()
         .unwrap();
     assert_eq!(take_writes(&planes.servers()), [""; 0]);
+}
+
+/// I-1: the service catalogue finds the deployments of the service by their label, and annotates them.
+#[tokio::test(start_paused = true)]
+async fn the_annotation_of_a_suspension_stays() {
+    let (planes, controller) = start().await;
+    converge(&controller, || project_key("web"), &planes.servers()).await;
+    let deployment = || planes.project.get("default", DEPLOYMENT);
+    let created: WorkloadDeployment = deployment().unwrap();
+    assert_eq!(created.labels()[labels::SERVICE_NAME], api::GROUP);
+    let key = annotations::SUSPENDED;
+    planes
+        .project
+        .modify::<WorkloadDeployment>("default", DEPLOYMENT, |deployment| {
+            deployment["metadata"]["annotations"] = json!({key: "true"});
+            // Former versions did not set the label.
+            let labels = deployment["metadata"]["labels"].as_object_mut();
+            labels.unwrap().remove(labels::SERVICE_NAME);
+        });
+    for image in ["app:2", "app:3"] {
+        planes
+            .project
+            .modify::<Workload>("default", "web", |workload| {
+                let runtime = &mut workload["spec"]["template"]["spec"]["runtime"];
+                runtime["sandbox"]["containers"][0]["image"] = json!(image);
+            });
+        settle().await;
+        converge(&controller, || project_key("web"), &planes.servers()).await;
+        let written: WorkloadDeployment = deployment().unwrap();
+        let runtime = &written.spec.template.spec.runtime;
+        assert_eq!(runtime.sandbox.as_ref().unwrap().containers[0].image, image);
+        assert_eq!(written.annotations()[key], "true");
+        assert_eq!(written.labels()[labels::SERVICE_NAME], api::GROUP);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -156,6 +156,11 @@ fn status_view<'a>(cursor: &mut Cursor<'a>) -> Result<StatusView<'a>, NotCanonic
     if cursor.field(br#""selector":"#) {
         status.set_selector(Some(cursor.text()?.into()));
     }
+    if cursor.field(br#""suspended":true"#) {
+        status.set_suspended(Some(true));
+    } else if cursor.field(br#""suspended":false"#) {
+        status.set_suspended(Some(false));
+    }
     let updated_replicas = cursor.number(br#""updatedReplicas":"#)?;
     status.set_updated_replicas(updated_replicas.map(saturated));
     cursor.close()?;

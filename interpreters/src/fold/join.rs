@@ -48,6 +48,19 @@ pub(super) fn common_selector<'f>(cells: &[CellView<'f, '_>]) -> Option<&'f str>
     selectors.all(|other| other == Some(first)).then_some(first)
 }
 
+/// Returns whether the instances are suspended. With several cells, all of them must report now that they are:
+/// `status.cells` does not remember it.
+pub(super) fn all_suspended(cells: &[CellView<'_, '_>]) -> Option<bool> {
+    if let [single] = cells {
+        return single.whole?.suspended();
+    }
+    let is_suspended = |cell: &CellView<'_, '_>| match cell.source {
+        Source::Report(report) => report.suspended() == Some(true),
+        Source::Memory | Source::Nothing => false,
+    };
+    (!cells.is_empty() && cells.iter().all(is_suspended)).then_some(true)
+}
+
 /// Returns one condition per type, sorted by type. `Available` gets the best status of all cells. Every other type gets
 /// the worst status of all cells. The reason and the message come from the first cell, by name, with this status.
 pub(super) fn join<'k, 'a: 'k>(

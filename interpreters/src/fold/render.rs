@@ -6,7 +6,7 @@ use super::available::{require_known_cell, require_reachable};
 use super::cell_view::{CellView, Source};
 use super::cells::{NamedContribution, StatusFold};
 use super::entry::CellEntry;
-use super::join::{common_selector, join, sum};
+use super::join::{all_suspended, common_selector, join, sum};
 use super::rendered_status::RenderedStatus;
 use super::reporting::cells_reporting;
 use super::resource_template::ResourceTemplate;
@@ -135,6 +135,7 @@ impl<'a> StatusFold<'a> {
             cells_reporting,
             reporting_cell,
             selector: common_selector(&cells),
+            suspended: all_suspended(&cells),
         };
         Some(then(status))
     }

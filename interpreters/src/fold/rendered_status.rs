@@ -22,6 +22,8 @@ pub(super) struct RenderedStatus<'f, 'a> {
     pub(super) reporting_cell: Option<&'f str>,
     /// `status.selector`.
     pub(super) selector: Option<&'f str>,
+    /// `status.suspended`.
+    pub(super) suspended: Option<bool>,
 }
 
 /// The value of one field of the written status.
@@ -30,6 +32,7 @@ enum StatusField<'s, 'f, 'a> {
     Conditions(&'s [ConditionView<'a>], Option<&'s ConditionView<'a>>),
     Cells(&'s [CellEntry<'f, 'a>]),
     Text(&'f str),
+    Flag(bool),
 }
 
 impl<'f, 'a> RenderedStatus<'f, 'a> {
@@ -37,8 +40,8 @@ impl<'f, 'a> RenderedStatus<'f, 'a> {
     pub(super) fn write(self, out: &mut Vec<u8>) -> serde_json::Result<()> {
         /// Number of conditions and other fields of a usual status, rounded up.
         const USUAL_PARTS: usize = 16;
-        /// Size of the counters and of the generation, in bytes, rounded up.
-        const COUNTERS: usize = 192;
+        /// Size of the counters, of the generation and of `suspended`, in bytes, rounded up.
+        const COUNTERS: usize = 224;
         /// Room for the end of the patch, in bytes.
         const END: usize = 16;
         let others = self.others.map_or(0, Fields::len);
@@ -74,6 +77,7 @@ impl<'f, 'a> RenderedStatus<'f, 'a> {
                 }
                 StatusField::Cells(cells) => write_list(out, cells, CellEntry::write),
                 StatusField::Text(text) => write_value(out, text),
+                StatusField::Flag(flag) => write_value(out, &flag),
             },
         )
     }
@@ -100,6 +104,7 @@ impl<'f, 'a> RenderedStatus<'f, 'a> {
             ("replicas", number(counters.replicas)),
             ("reportingCell", self.reporting_cell.map(StatusField::Text)),
             ("selector", self.selector.map(StatusField::Text)),
+            ("suspended", self.suspended.map(StatusField::Flag)),
             (
                 "updatedReplicas",
                 counters.updated_replicas.and_then(number),
@@ -138,6 +143,7 @@ impl<'f, 'a> RenderedStatus<'f, 'a> {
             && former.generations == without_added
             && self.reporting_cell == former.reporting_cell()
             && self.selector == former.selector()
+            && self.suspended == former.suspended()
             && self.conditions == former.conditions
             && self.cells_reporting.as_ref() == former.cells_reporting()
             && self.cells.len() == former.cells().len()

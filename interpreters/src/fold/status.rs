@@ -77,6 +77,7 @@ pub(crate) struct RememberedCell<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct RareFields<'a> {
     selector: Option<Cow<'a, str>>,
+    suspended: Option<bool>,
     updated_replicas: Option<i32>,
     reporting_cell: Option<Cow<'a, str>>,
     hub_fields: Option<Box<HubFields<'a>>>,
@@ -135,6 +136,15 @@ impl<'a> StatusView<'a> {
 
     pub(crate) fn set_selector(&mut self, selector: Option<Cow<'a, str>>) {
         self.change_rare_fields(|fields| fields.selector = selector);
+    }
+
+    /// Returns `status.suspended`.
+    pub(crate) fn suspended(&self) -> Option<bool> {
+        self.rare_fields.as_ref()?.suspended
+    }
+
+    pub(crate) fn set_suspended(&mut self, suspended: Option<bool>) {
+        self.change_rare_fields(|fields| fields.suspended = suspended);
     }
 
     fn hub_fields(&self) -> Option<&HubFields<'a>> {
@@ -261,6 +271,7 @@ impl<'a> Visitor<'a> for StatusVisitor<'a> {
                     let selector = fields.next_value::<Option<Text<'_>>>()?;
                     status.set_selector(selector.map(|Text(selector)| selector));
                 }
+                "suspended" => status.set_suspended(fields.next_value()?),
                 _ if self.text.is_none() => return Err(M::Error::custom("an unknown field")),
                 other => {
                     let value: &'a RawValue = fields.next_value()?;

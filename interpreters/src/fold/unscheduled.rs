@@ -61,6 +61,7 @@ pub fn no_matching_cell(
         cells_reporting: Some(cells_reporting),
         reporting_cell: None,
         selector: former.selector(),
+        suspended: former.suspended(),
     };
     let mut text = Vec::new();
     status.write(&mut text).ok()?;

@@ -178,6 +178,35 @@ fn a_selector_is_passed_only_if_all_cells_have_the_same() {
     assert_eq!(aggregate(&object, &[silent("dfw1")])["selector"], "uid=1");
 }
 
+/// A cell that does not report now may run its instances.
+#[test]
+fn a_deployment_is_suspended_only_if_all_cells_report_it() {
+    let with = |cell: &str, suspended: bool| {
+        let mut item = report(cell, 7, 2, "True");
+        item["status"]["suspended"] = json!(suspended);
+        item
+    };
+    let one = with("dfw1", true);
+    for (items, expected) in [
+        (vec![one.clone()], json!(true)),
+        (vec![with("dfw1", false)], json!(false)),
+        (vec![one.clone(), with("dfw2", true)], json!(true)),
+        (vec![one.clone(), with("dfw2", false)], Value::Null),
+        (vec![one.clone(), report("dfw2", 7, 2, "True")], Value::Null),
+        (vec![one.clone(), silent("dfw2")], Value::Null),
+    ] {
+        let status = aggregate(&hub(7, 2), &items);
+        assert_eq!(status["suspended"], expected, "{items:?}");
+        let object = with_status(hub(7, 2), status);
+        assert_eq!(aggregate_at(&object, &items, NOW), None, "{items:?}");
+    }
+    // The status itself is the memory of a single cell.
+    let object = with_status(hub(7, 2), aggregate(&hub(7, 2), &[one]));
+    assert_eq!(aggregate(&object, &[silent("dfw1")])["suspended"], true);
+    let resumed = aggregate(&object, &[report("dfw1", 7, 2, "True")]);
+    assert_eq!(resumed["suspended"], Value::Null);
+}
+
 #[test]
 fn an_unchanged_status_gives_no_patch() {
     for items in [

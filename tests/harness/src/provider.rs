@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use api::condition::{self, Condition, ConditionStatus};
 use api::instance::{InstanceControllerStatus, PROGRAMMED, RUNNING};
+use api::reasons::instance::SUSPENDED;
 use api::{Instance, InstanceStatus};
 use futures::StreamExt;
 use kube::api::{Patch, PatchParams};
@@ -125,6 +126,13 @@ fn realised(instance: &Instance, mut status: InstanceStatus) -> Option<InstanceS
         now,
     );
     let running = match behaviour {
+        _ if instance.is_suspended() => Condition::new(
+            RUNNING,
+            ConditionStatus::False,
+            SUSPENDED,
+            "the process is stopped",
+            now,
+        ),
         Some(STOPS) => Condition::new(
             RUNNING,
             ConditionStatus::False,

@@ -44,6 +44,10 @@ enum Slot<'a> {
 /// replaced, but surplus ones are deleted: they may hold the quota. For the same reason, surplus Instances are deleted
 /// before the rollout waits for an Instance without quota.
 ///
+/// While the WorkloadDeployment is suspended, nothing is created or replaced. Surplus Instances are deleted, unless an
+/// autoscaler decides their number: it sees no load while nothing runs, and Instances that come back must find their
+/// disks.
+///
 /// Of the missing Instances, only the first gets a step. So the number of steps depends on the number of existing
 /// Instances, not on the desired number.
 pub(super) fn steps(deployment: &WorkloadDeployment, instances: &Instances) -> Vec<RolloutStep> {
@@ -59,7 +63,14 @@ pub(super) fn steps(deployment: &WorkloadDeployment, instances: &Instances) -> V
         let uid = instance.metadata.uid.as_deref();
         uid.is_some_and(|uid| instances.held.contains_key(uid))
     };
-    let (slots, mut surplus) = slots(deployment, instances, wanted);
+    let (slots, surplus) = slots(deployment, instances, wanted);
+    let delete = deletions(surplus);
+    if deployment.is_suspended() {
+        return match instances.autoscaling {
+            Some(_) => Vec::new(),
+            None => delete,
+        };
+    }
     // The ordinals are sorted, so the first ordinal that differs from its position is missing.
     let positions = (0..).zip(slots.keys());
     let missing = positions
@@ -98,15 +109,6 @@ pub(super) fn steps(deployment: &WorkloadDeployment, instances: &Instances) -> V
         };
         forward.insert(ordinal, step);
     }
-    surplus.sort_by(|(one, a), (other, b)| {
-        other.cmp(one).then_with(|| a.name_any().cmp(&b.name_any()))
-    });
-    let delete = surplus
-        .into_iter()
-        .map(|(_, instance)| match is_terminating(instance.as_ref()) {
-            true => RolloutStep::Wait(instance.name_any()),
-            false => RolloutStep::Delete(Arc::clone(instance)),
-        });
     let denied = first_denied.map(|first| forward.split_off(&first));
     let denied = denied.unwrap_or_default();
     if !held.is_empty() || !denied.is_empty() {
@@ -120,6 +122,20 @@ pub(super) fn steps(deployment: &WorkloadDeployment, instances: &Instances) -> V
         .chain(denied.into_values())
         .chain(held)
         .collect()
+}
+
+/// Returns the deletions of surplus Instances, by descending ordinal.
+fn deletions(mut surplus: Surplus<'_>) -> Vec<RolloutStep> {
+    surplus.sort_by(|(one, a), (other, b)| {
+        other.cmp(one).then_with(|| a.name_any().cmp(&b.name_any()))
+    });
+    let steps = surplus
+        .into_iter()
+        .map(|(_, instance)| match is_terminating(instance.as_ref()) {
+            true => RolloutStep::Wait(instance.name_any()),
+            false => RolloutStep::Delete(Arc::clone(instance)),
+        });
+    steps.collect()
 }
 
 /// Surplus Instances and their ordinals.

@@ -14,7 +14,7 @@ use kube::ResourceExt;
 
 use super::observed::{Instances, is_drifted, ordinal};
 use super::pruned::pruned;
-use crate::instance::blocker::{Blocker, blocker, denied_quota, undecided_quota};
+use crate::instance::blocker::{Blocker, SUSPENSION, blocker, denied_quota, undecided_quota};
 use crate::instance::plan::is_ready;
 use crate::objects::is_terminating;
 use crate::quota::Held;
@@ -53,7 +53,8 @@ pub(super) fn status(
     // An Instance that cannot be decoded exists, but nothing else is known about it.
     let undecodable = i32::try_from(instances.undecodable.len()).unwrap_or(i32::MAX);
     let replicas = count(&|_| true).saturating_add(undecodable);
-    let ready = count(&|instance| is_staying(instance) && is_ready(instance));
+    let is_suspended = deployment.is_suspended();
+    let ready = count(&|instance| !is_suspended && is_staying(instance) && is_ready(instance));
     let mut conditions = former.conditions;
     let problem = match refusal {
         Some(refusal) => Some(refusal.to_owned()),
@@ -102,6 +103,7 @@ pub(super) fn status(
         replicas,
         reporting_cell: None,
         selector: deployment.instance_selector(),
+        suspended: deployment.is_suspended().then_some(true),
         updated_replicas: Some(count(&has_template)),
     }
 }
@@ -134,7 +136,10 @@ fn available(
 ) -> Condition {
     let policy = &deployment.spec.scale_settings.instance_management_policy;
     let desired = deployment.spec.desired_replicas();
-    let (status, reason, message) = if policy != ORDERED_READY {
+    let (status, reason, message) = if deployment.is_suspended() {
+        let message = SUSPENSION.to_owned();
+        (ConditionStatus::False, reason::SUSPENDED, message)
+    } else if policy != ORDERED_READY {
         let message =
             format!("instanceManagementPolicy {policy:?} is not supported, {ORDERED_READY} is");
         (ConditionStatus::False, reason::UNSUPPORTED_POLICY, message)
@@ -166,6 +171,7 @@ fn available(
             )) => {
                 let cause = match reason {
                     reason::PENDING_QUOTA => format!("has no quota: {cause}"),
+                    reason::SUSPENDED => format!("is suspended: {cause}"),
                     _ => format!("has no network: {cause}"),
                 };
                 (

@@ -1,4 +1,5 @@
 mod quota;
+mod suspension;
 mod templates;
 
 use api::allowed::REPLICAS_MAX;

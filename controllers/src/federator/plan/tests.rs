@@ -283,9 +283,14 @@ fn a_change_of_the_city_replaces_the_copy() {
 
 /// I-19: an absent annotation is removed on the hub.
 #[test]
-fn only_the_annotation_of_referenced_data_is_copied_also_its_absence() {
-    let key = annotations::EXPECTED_REFERENCED_DATA;
-    let annotated = |deployment: &WorkloadDeployment, value: Option<&str>| {
+fn only_mirrored_annotations_are_copied_also_their_absence() {
+    const DATA: &[Option<&str>] = &[None, Some(""), Some("[]"), Some(r#"["Secret/s"]"#)];
+    const SUSPENDED: &[Option<&str>] = &[None, Some("false"), Some("true")];
+    let cases = [
+        (annotations::EXPECTED_REFERENCED_DATA, DATA),
+        (annotations::SUSPENDED, SUSPENDED),
+    ];
+    let annotated = |deployment: &WorkloadDeployment, key: &str, value: Option<&str>| {
         let mut deployment = deployment.clone();
         let annotations = deployment.annotations_mut();
         annotations.insert("example.com/note".into(), "the project's".into());
@@ -295,15 +300,18 @@ fn only_the_annotation_of_referenced_data_is_copied_also_its_absence() {
         };
         deployment
     };
-    let values = [None, Some(""), Some("[]"), Some(r#"["Secret/s"]"#)];
-    for (wanted, there) in values
-        .iter()
-        .flat_map(|w| values.iter().map(move |t| (w, t)))
-    {
-        let deployment = annotated(&recorded("DFW"), *wanted);
+    let pairs = |values: &'static [Option<&str>]| {
+        let of = |wanted| values.iter().map(move |there| (wanted, there));
+        values.iter().flat_map(of)
+    };
+    let pairs = cases
+        .into_iter()
+        .flat_map(|(key, values)| pairs(values).map(move |pair| (key, pair)));
+    for (key, (wanted, there)) in pairs {
+        let deployment = annotated(&recorded("DFW"), key, *wanted);
         let mut hub = complete(&deployment);
         let copy = Arc::make_mut(hub.copy.as_mut().unwrap());
-        *copy = annotated(copy, *there);
+        *copy = annotated(copy, key, *there);
         copy.annotations_mut()
             .insert("example.com/note".into(), "the hub's".into());
         let applied = plan_for(&deployment, &hub).apply_copy;
@@ -312,12 +320,12 @@ fn only_the_annotation_of_referenced_data_is_copied_also_its_absence() {
             (annotations::UPSTREAM_UID, deployment.uid().unwrap()),
         ];
         let carried = carried.map(|(key, value)| Some((key.to_owned(), value)));
-        let data = wanted.map(|value| (key.to_owned(), value.to_owned()));
-        let expected = carried.into_iter().chain([data]);
+        let mirrored = wanted.map(|value| (key.to_owned(), value.to_owned()));
+        let expected = carried.into_iter().chain([mirrored]);
         assert_eq!(
             applied.map(|copy| copy.annotations),
             (wanted != there).then(|| expected.flatten().collect()),
-            "{wanted:?} {there:?}"
+            "{key} {wanted:?} {there:?}"
         );
     }
 }

@@ -107,28 +107,30 @@ async fn a_deployment_that_was_made_again_is_not_rolled_back() {
 
 /// I-19: a change of an annotation does not change the generation.
 #[tokio::test(start_paused = true)]
-async fn an_older_annotation_of_referenced_data_is_never_written_to_the_hub() {
-    let data = |mut object: Value, data: Option<&str>| {
-        let annotations = object["metadata"]["annotations"].as_object_mut().unwrap();
-        let key = annotations::EXPECTED_REFERENCED_DATA.to_owned();
-        annotations.extend(data.map(|data| (key, json!(data))));
-        object
-    };
-    for (old, new) in [
-        (None, Some(r#"["Secret/a"]"#)),
-        (Some(r#"["Secret/a"]"#), Some("[]")),
-        (Some(r#"["Secret/a"]"#), None),
+async fn an_older_mirrored_annotation_is_never_written_to_the_hub() {
+    const DATA: &str = annotations::EXPECTED_REFERENCED_DATA;
+    const SUSPENDED: &str = annotations::SUSPENDED;
+    for (key, old, new) in [
+        (DATA, None, Some(r#"["Secret/a"]"#)),
+        (DATA, Some(r#"["Secret/a"]"#), Some("[]")),
+        (DATA, Some(r#"["Secret/a"]"#), None),
+        (SUSPENDED, None, Some("true")),
+        (SUSPENDED, Some("true"), Some("false")),
+        (SUSPENDED, Some("true"), None),
     ] {
-        let former = data(at(recorded(NAME), 1, 3), old);
-        let copy = data(copy_of(1, 3), new);
+        let with = |mut object: Value, value: Option<&str>| {
+            let annotations = object["metadata"]["annotations"].as_object_mut().unwrap();
+            annotations.extend(value.map(|value| (key.to_owned(), json!(value))));
+            object
+        };
+        let former = with(at(recorded(NAME), 1, 3), old);
+        let copy = with(copy_of(1, 3), new);
         let (planes, federator) = start_with(former, Some(copy)).await;
-        planes.project.put(data(at(recorded(NAME), 1, 3), new));
+        planes.project.put(with(at(recorded(NAME), 1, 3), new));
         assert_waits(reconcile_stale(&federator).await);
         let is_kept = || {
             let copy = on_hub(&planes).unwrap();
-            let kept = copy
-                .annotations()
-                .get(annotations::EXPECTED_REFERENCED_DATA);
+            let kept = copy.annotations().get(key);
             kept.map(String::as_str) == new
         };
         assert!(is_kept());

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixtures::{instance, now, object};
+use crate::fixtures::{self, instance, now, object};
 
 fn ready_of(conditions: &Value, gates: &Value) -> (ConditionStatus, String, String) {
     let mut instance = instance("ns-1", "web-0");
@@ -111,6 +111,24 @@ fn readiness_is_the_first_rule_that_matches() {
             "{running}"
         );
     }
+}
+
+#[test]
+fn a_suspended_instance_is_not_ready_whatever_the_provider_reports() {
+    let mut instance = instance("ns-1", "web-0");
+    let conditions = [
+        fixtures::condition("Programmed", true, None),
+        fixtures::condition("Running", true, None),
+        fixtures::condition("QuotaGranted", false, None),
+    ];
+    instance.status = Some(object(json!({"conditions": conditions, "suspended": true})));
+    let conditions = readiness(&instance, now()).unwrap();
+    let ready = condition::find(&conditions, READY).unwrap();
+    assert_eq!(
+        (ready.status, ready.reason.as_str()),
+        (ConditionStatus::False, reason::SUSPENDED)
+    );
+    assert!(!is_ready(&instance));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use api::reasons::{holder as reason, instance as of_instance};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
+use crate::instance::blocker::SUSPENSION;
 use crate::instance::plan::running;
 use crate::network::plan::HolderReport;
 use crate::objects::is_terminating;
@@ -60,6 +61,10 @@ fn available(instance: &Instance, now: Timestamp) -> Condition {
             reason::TERMINATING,
             "the instance is being deleted",
         ),
+        // The provider may not have reported yet that it has stopped the instance.
+        _ if instance.is_suspended() => {
+            (ConditionStatus::False, of_instance::SUSPENDED, SUSPENSION)
+        }
         None => not_reported,
         Some(running) => match running.status {
             ConditionStatus::True => (

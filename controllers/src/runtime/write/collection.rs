@@ -112,7 +112,7 @@ impl<K: Object> Collection<'_, K> {
     }
 
     /// Confirms with the API server that a cached object is not behind: the answer is the same object with the same
-    /// spec, the same annotation of referenced data and the same state of its deletion. Ask before a change that must
+    /// spec, the same [mirrored annotations](annotations::MIRRORED) and the same state of its deletion. Ask before a change that must
     /// not follow from an old spec, because it removes or replaces Instances.
     ///
     /// # Errors
@@ -124,8 +124,8 @@ impl<K: Object> Collection<'_, K> {
             let is_terminating = metadata.deletion_timestamp.is_some();
             let annotations = metadata.annotations.as_ref();
             // The generation does not cover annotations.
-            let data = annotations::OF_REFERENCED_DATA
-                .map(|key| annotations.and_then(|it| it.get(key)).cloned());
+            let data =
+                annotations::MIRRORED.map(|key| annotations.and_then(|it| it.get(key)).cloned());
             let uid = metadata.uid.clone();
             (uid, metadata.generation, data, is_terminating)
         };

@@ -25,6 +25,7 @@ impl Desired {
     pub(in crate::workload) fn labels(&self, workload: &Workload) -> StringMap {
         let uid = workload.uid().unwrap_or_default();
         StringMap::from([
+            (labels::SERVICE_NAME.to_owned(), api::GROUP.to_owned()),
             (labels::WORKLOAD_UID.to_owned(), uid),
             (
                 labels::WORKLOAD_NAME.to_owned(),

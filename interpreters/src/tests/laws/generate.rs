@@ -155,17 +155,32 @@ fn status() -> impl Strategy<Value = Value> {
         rare_other(0.2, Just(json!({"name": "dfw", "namespace": "default"}))),
     );
     let selector = rare_field(select(SELECTORS.to_vec()).prop_map(Value::from));
+    let suspended = option::weighted(0.3, rare_other(0.02, any::<bool>().prop_map(Value::from)));
     let updated = option::weighted(0.5, number().prop_map(Option::unwrap_or_default));
     (
         [number(), number(), number(), number(), updated.boxed()],
         [generation(), generation(), generation(), number(), number()],
         conditions,
-        [own(), own(), own(), location.boxed(), selector],
+        [
+            own(),
+            own(),
+            own(),
+            location.boxed(),
+            selector,
+            suspended.boxed(),
+        ],
     )
         .prop_map(|(counters, generations, conditions, others)| {
             let [current, desired, ready, replicas, updated] = counters;
             let [generation, observed, template, assigned, assigned_min] = generations;
-            let [unknown, cells, reporting_cell, location, selector] = others;
+            let [
+                unknown,
+                cells,
+                reporting_cell,
+                location,
+                selector,
+                suspended,
+            ] = others;
             object([
                 ("currentReplicas", current),
                 ("desiredReplicas", desired),
@@ -182,6 +197,7 @@ fn status() -> impl Strategy<Value = Value> {
                 ("reportingCell", reporting_cell),
                 ("location", location),
                 ("selector", selector),
+                ("suspended", suspended),
                 ("updatedReplicas", updated),
             ])
         })

@@ -34,6 +34,7 @@ fn check(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
         "array" => value.is_array(),
         "string" => value.is_string(),
         "integer" => value.is_i64(),
+        "boolean" => value.is_boolean(),
         other => panic!("{path}: the schema has type {other:?}, which this check does not know"),
     };
     if !right_type {

@@ -42,6 +42,14 @@ fn the_condition_follows_the_instance() {
             (False, "Suspended"),
         ),
         (
+            {
+                let mut suspended = running("True", "Running");
+                suspended.status.get_or_insert_default().suspended = Some(true);
+                suspended
+            },
+            (False, "Suspended"),
+        ),
+        (
             terminating(running("True", "Running")),
             (False, reason::TERMINATING),
         ),

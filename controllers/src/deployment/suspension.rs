@@ -1,0 +1,50 @@
+//! Suspends and resumes the Instances of a WorkloadDeployment (docs/concepts/flow.md#suspension). The infrastructure
+//! provider acts on `status.suspended` of an Instance.
+
+use std::sync::Arc;
+
+use api::{Instance, WorkloadDeployment};
+use serde_json::json;
+
+use super::DeploymentController;
+use crate::runtime::error::FirstError;
+use crate::runtime::write::{Collection, stays};
+use crate::runtime::{ReconcileContext, ReconcileError};
+
+impl DeploymentController {
+    /// Makes `status.suspended` of these Instances that of their WorkloadDeployment. Returns whether one has changed.
+    pub(super) async fn suspend_or_resume(
+        &self,
+        context: &ReconcileContext,
+        to: &Collection<'_, Instance>,
+        deployment: &WorkloadDeployment,
+        instances: &[Arc<Instance>],
+        errors: &mut FirstError,
+    ) -> bool {
+        let mut is_changed = false;
+        for instance in instances {
+            if errors.must_wait() {
+                break;
+            }
+            let suspended = deployment.is_suspended();
+            let written = self.set_suspended(context, to, instance, suspended).await;
+            is_changed |= errors.note(written).is_some();
+        }
+        is_changed
+    }
+
+    async fn set_suspended(
+        &self,
+        context: &ReconcileContext,
+        to: &Collection<'_, Instance>,
+        instance: &Instance,
+        suspended: bool,
+    ) -> Result<(), ReconcileError> {
+        let status = json!({"suspended": suspended.then_some(true)});
+        let written = self
+            .writer
+            .patch_status(context, to, instance, status)
+            .await?;
+        stays(written, |written| written.is_suspended() == suspended).map(drop)
+    }
+}
