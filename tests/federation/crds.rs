@@ -192,6 +192,7 @@ pub(crate) async fn objects_that_use_every_field_survive_the_api_server(
         "observedGeneration": 1,
         "cells": [cell],
         "selector": "compute.datumapis.com/workload-deployment-uid=u",
+        "suspended": true,
         "updatedReplicas": 1,
     });
     survives::<WorkloadDeployment>(space.on_hub(), object, extended(counters(), status)).await?;
@@ -202,6 +203,7 @@ pub(crate) async fn objects_that_use_every_field_survive_the_api_server(
         "conditions": [condition("Ready")],
         "networkInterfaces": [{"assignments": {"networkIP": "10.0.0.1", "externalIP": "192.0.2.1"}}],
         "controller": {"observedTemplateHash": "h"},
+        "suspended": true,
     });
     survives::<Instance>(space.on_hub(), object, status).await
 }
