@@ -395,6 +395,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Alone policies::a_policy_that_stays_terminating;
         Alone customizations::a_customization_that_shadows_the_webhook_is_reported;
         Apart other_hub::nothing_is_removed_because_of_another_hub;
+        Alone events::customers_learn_of_each_change_once;
         Alone proofs::a_hub_namespace_without_identity_is_counted;
         Alone newer_crds::a_field_of_a_newer_crd_reaches_the_cell;
         Alone settled::writes_nothing;

@@ -6,7 +6,9 @@ mod referenced_data;
 mod written_condition;
 
 use crate::condition::ConditionStatus::{False, True, Unknown};
-use crate::reasons::{self, copied_to_hub, holder, network_ready, quarantine, quota_granted};
+use crate::reasons::{
+    self, copied_to_hub, holder, lifecycle, network_ready, quarantine, quota_granted,
+};
 use crate::{instance, karmada, milo, networking, workload, workload_deployment};
 use reasons::{
     instance as of_instance, workload as of_workload, workload_deployment as of_deployment,
@@ -1229,6 +1231,47 @@ pub const EVENTS: &[PublishedEvent] = &[
     },
     PublishedEvent {
         kind: INSTANCE,
+        plane: PlaneKind::Cell,
+        type_: EventType::Normal,
+        reasons: &[
+            lifecycle::AVAILABLE,
+            lifecycle::STOPPING,
+            lifecycle::TERMINATING,
+        ],
+        when: "For customers: the Instance has become ready, its process ends, or the cell deletes it.",
+    },
+    PublishedEvent {
+        kind: INSTANCE,
+        plane: PlaneKind::Cell,
+        type_: EventType::Warning,
+        reasons: &[
+            lifecycle::IMAGE_UNAVAILABLE,
+            lifecycle::CONFIGURATION_ERROR,
+            lifecycle::INSTANCE_CRASHING,
+            lifecycle::FAILED,
+        ],
+        when: "For customers: the infrastructure provider now reports this problem. `Failed`: also if a ready Instance is no longer ready for another reason than quota.",
+    },
+    PublishedEvent {
+        kind: DEPLOYMENT,
+        plane: PlaneKind::Cell,
+        type_: EventType::Normal,
+        reasons: &[
+            lifecycle::SCALED,
+            lifecycle::PROJECT_PAUSED,
+            lifecycle::PROJECT_RESUMED,
+        ],
+        when: "For customers: the desired number of Instances has changed, or a suspension begins or ends.",
+    },
+    PublishedEvent {
+        kind: DEPLOYMENT,
+        plane: PlaneKind::Cell,
+        type_: EventType::Warning,
+        reasons: &[lifecycle::PAUSE_FAILED],
+        when: "For customers: the cell cannot suspend an Instance.",
+    },
+    PublishedEvent {
+        kind: INSTANCE,
         plane: PlaneKind::Hub,
         type_: EventType::Warning,
         reasons: QUARANTINE_REASONS,
@@ -1320,6 +1363,7 @@ mod tests {
         let documented: BTreeSet<_> = conditions
             .chain(quarantine)
             .chain([reasons::SHADOWS_WEBHOOK])
+            .chain(lifecycle::ALL)
             .collect();
         assert_eq!(documented, constants());
         let types = [

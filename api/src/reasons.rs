@@ -206,6 +206,46 @@ pub mod quarantine {
     pub const DEPLOYMENT_MISSING: &str = "DeploymentMissing";
 }
 
+/// Reasons of the events about the life of Instances and WorkloadDeployments in a cell, which customers read.
+pub mod lifecycle {
+    /// The Instance is ready.
+    pub const AVAILABLE: &str = "Available";
+    /// The process of the Instance ends.
+    pub const STOPPING: &str = "Stopping";
+    /// The infrastructure provider cannot get the image.
+    pub const IMAGE_UNAVAILABLE: &str = "ImageUnavailable";
+    /// The infrastructure provider cannot use the template.
+    pub const CONFIGURATION_ERROR: &str = "ConfigurationError";
+    /// The process of the Instance ends again and again.
+    pub const INSTANCE_CRASHING: &str = "InstanceCrashing";
+    /// The Instance is not ready any more, for another reason.
+    pub const FAILED: &str = "Failed";
+    /// The Instance is being deleted.
+    pub const TERMINATING: &str = "Terminating";
+    /// The desired number of Instances has changed.
+    pub const SCALED: &str = "Scaled";
+    /// The service is suspended in the project.
+    pub const PROJECT_PAUSED: &str = "ProjectPaused";
+    /// The service is no longer suspended in the project.
+    pub const PROJECT_RESUMED: &str = "ProjectResumed";
+    /// The cell cannot suspend an Instance.
+    pub const PAUSE_FAILED: &str = "PauseFailed";
+    /// All of them.
+    pub const ALL: [&str; 11] = [
+        AVAILABLE,
+        STOPPING,
+        IMAGE_UNAVAILABLE,
+        CONFIGURATION_ERROR,
+        INSTANCE_CRASHING,
+        FAILED,
+        TERMINATING,
+        SCALED,
+        PROJECT_PAUSED,
+        PROJECT_RESUMED,
+        PAUSE_FAILED,
+    ];
+}
+
 /// Reason of the event on a ResourceInterpreterCustomization: Karmada runs its Lua script instead of calling the
 /// webhook.
 pub const SHADOWS_WEBHOOK: &str = "ShadowsWebhook";

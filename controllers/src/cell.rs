@@ -3,6 +3,8 @@
 pub(crate) mod location;
 pub(crate) mod networks;
 
+use std::sync::Arc;
+
 use api::instance::LocationReference;
 use api::{CellName, Instance, ProjectName, WorkloadDeployment};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -12,7 +14,7 @@ use multicluster::Cache;
 use multicluster::cache::{Index, NamespacedName, Reflector};
 
 use crate::hub::upstream;
-use crate::objects::{Namespace, controller_name};
+use crate::objects::{Namespace, controller_name, controller_uid};
 use crate::runtime::triggers::lookups::CellLookups;
 use location::LocationProblem;
 use networks::{NetworkCaches, Networking};
@@ -63,6 +65,14 @@ impl CellCaches {
     ) -> Result<LocationReference, LocationProblem> {
         let serving = &self.networks.serving_locations;
         location::serving_location(&serving.readable(""), &serving.undecodable(""), city)
+    }
+
+    /// Returns the WorkloadDeployment that owns this Instance.
+    pub(crate) fn deployment_of(&self, instance: &Instance) -> Option<Arc<WorkloadDeployment>> {
+        let namespace = instance.namespace()?;
+        let name = controller_name::<WorkloadDeployment>(&instance.metadata)?;
+        let deployment = self.deployments.get(&namespace, name).ok()??;
+        (controller_uid(instance) == deployment.metadata.uid.as_deref()).then_some(deployment)
     }
 
     /// Returns the project's namespace that a Namespace of the cell belongs to.

@@ -21,12 +21,13 @@ use crate::deployment::{AbsentInstances, DeploymentController};
 use crate::gate::{self, Gate};
 use crate::instance::ReadinessController;
 use crate::instance_writeback::InstanceWriteback;
+use crate::lifecycle::Lifecycle;
 use crate::network::NetworkController;
 use crate::objects::Namespace;
 pub use crate::quota::ConnectLedger;
 use crate::quota::{Ledgers, QuotaController, QuotaWatches, ReplacementQuota};
 use crate::runtime::Clock;
-use crate::runtime::events::Events;
+use crate::runtime::events::{EventPublisher, Events};
 use crate::runtime::keys::{ClaimKey, ObjectKey};
 use crate::runtime::triggers::lookups::CellLookups;
 use crate::runtime::triggers::{CellSource, wake};
@@ -159,10 +160,12 @@ fn deployment_controller(
     queues: &CellQueues,
     gates: Vec<Gate>,
     quota: ReplacementQuota,
+    lifecycle: Lifecycle,
     metrics: &Metrics,
 ) -> DeploymentController {
     DeploymentController {
         cell: Arc::clone(cell),
+        lifecycle,
         writer: Writer::new(DeploymentController::NAME, metrics),
         gates,
         quota,
@@ -276,7 +279,18 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
     let watches = quota_watches(&cell, &queues, tasks, &metrics);
     let ledgers = quota.map(|connect| Arc::new(Ledgers::new(connect, Some(watches))));
     let replacement = ReplacementQuota::new(Arc::clone(&cell), ledgers.clone());
-    let deployment_controller = deployment_controller(&cell, &queues, gates, replacement, &metrics);
+    let lifecycle = Lifecycle {
+        cell: Arc::clone(&cell),
+        publisher: EventPublisher::start(tasks, &metrics),
+    };
+    let deployment_controller = deployment_controller(
+        &cell,
+        &queues,
+        gates,
+        replacement,
+        lifecycle.clone(),
+        &metrics,
+    );
     wiring.run(workers.deployment, &ready, deployment_controller);
     let autoscaler = AutoscalerController {
         cell: Arc::clone(&cell),
@@ -286,6 +300,7 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
     let readiness = ReadinessController {
         cell: Arc::clone(&cell),
         writer: Writer::new(ReadinessController::NAME, &metrics),
+        lifecycle,
     };
     wiring.run(workers.instance, &ready, readiness);
     let quota = QuotaController::new(Arc::clone(&cell), ledgers, &metrics);

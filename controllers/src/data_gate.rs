@@ -13,15 +13,15 @@ pub(crate) mod triggers;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::Instance;
 use api::references::Source;
-use api::{Instance, WorkloadDeployment};
 use kube::ResourceExt;
 use multicluster::{Metrics, Outcome};
 use serde_json::json;
 
 use crate::cell::CellCaches;
 use crate::gate::{GateStep, REFERENCED_DATA};
-use crate::objects::{controller_name, controller_uid, is_terminating};
+use crate::objects::is_terminating;
 use crate::referenced_data::version::SourceVersion;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
@@ -55,7 +55,7 @@ impl Controller for DataGateController {
             if is_terminating(instance.as_ref()) {
                 return Ok(Outcome::Settled);
             }
-            let deployment = self.deployment_of(&instance);
+            let deployment = self.cell.deployment_of(&instance);
             let needs = needs(&instance, deployment.as_deref());
             let companions = self.look(context, &key, &needs).await?;
             let Plan { step, look_again } = plan(&Observed {
@@ -88,14 +88,6 @@ impl DataGateController {
             awaits_data,
             looks: Looks::default(),
         }
-    }
-
-    /// Returns the WorkloadDeployment that owns the Instance.
-    fn deployment_of(&self, instance: &Instance) -> Option<Arc<WorkloadDeployment>> {
-        let namespace = instance.namespace()?;
-        let name = controller_name::<WorkloadDeployment>(&instance.metadata)?;
-        let deployment = self.cell.deployments.get(&namespace, name).ok()??;
-        (controller_uid(instance) == deployment.metadata.uid.as_deref()).then_some(deployment)
     }
 
     /// Looks for the companions that an Instance waits for.

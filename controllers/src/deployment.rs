@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 
 use crate::cell::CellCaches;
 use crate::gate::{self, Gate};
+use crate::lifecycle::Lifecycle;
 use crate::objects::{StringMap, controller_reference, covers, is_terminating};
 use crate::quota::ReplacementQuota;
 use crate::runtime::error::FirstError;
@@ -41,6 +42,7 @@ pub(crate) struct DeploymentController {
     /// The quota that a replaced Instance needs.
     pub(crate) quota: ReplacementQuota,
     pub(crate) absent: AbsentInstances,
+    pub(crate) lifecycle: Lifecycle,
 }
 
 impl Controller for DeploymentController {
@@ -112,7 +114,7 @@ impl DeploymentController {
                 )
                 .await?;
         }
-        let is_marked = self
+        let marks = self
             .suspend_or_resume(context, &instances, deployment, &plan.suspend, &mut errors)
             .await;
         for instance in &plan.refresh {
@@ -129,35 +131,39 @@ impl DeploymentController {
             );
         }
         let taken = match plan.steps.first() {
-            _ if !is_confirmed || is_marked || errors.must_wait() => None,
+            _ if !is_confirmed || marks.is_changed || errors.must_wait() => None,
             Some(RolloutStep::Create(ordinal)) => errors.note(
                 self.ensure(context, &instances, deployment, None, *ordinal)
                     .await,
             ),
-            Some(RolloutStep::Replace(instance) | RolloutStep::Delete(instance)) => errors.note(
-                self.writer
-                    .delete(context, &instances, instance.as_ref())
-                    .await,
-            ),
+            Some(RolloutStep::Replace(instance) | RolloutStep::Delete(instance)) => {
+                errors.note(self.delete(context, &instances, instance).await)
+            }
             Some(RolloutStep::Wait(_)) | None => None,
         };
-        if taken.is_some() || is_marked {
+        if taken.is_some() || marks.is_changed {
             // An Instance has changed. The event of this change triggers the next reconciliation, and only the
             // status that includes the change is written.
             plan.status = None;
         }
         self.delete_own(context, &instances, &plan, &mut errors)
             .await;
-        if let Some(refusal) = errors.refusal() {
-            let refusal = self.writer.shown_refusal(context, deployment, "", refusal);
-            plan.status = status_after_refusal(&view.observed(), &refusal);
+        let refusal = errors
+            .refusal()
+            .map(|refusal| self.writer.shown_refusal(context, deployment, "", refusal));
+        if let Some(refusal) = &refusal {
+            plan.status = status_after_refusal(&view.observed(), refusal);
         }
         if let Some(status) = &plan.status {
-            errors.note(
-                self.writer
-                    .apply_status(context, &deployments, deployment, json!(status))
-                    .await,
-            );
+            let written = self
+                .writer
+                .apply_status(context, &deployments, deployment, json!(status))
+                .await;
+            if let Some(written) = errors.note(written).flatten() {
+                let refusal = refusal.as_deref().filter(|_| marks.is_refused);
+                self.lifecycle
+                    .deployment_written(deployment, &written, refusal);
+            }
         }
         errors.result()?;
         let deletes = |step: &RolloutStep| matches!(step, RolloutStep::Delete(_));
@@ -168,6 +174,18 @@ impl DeploymentController {
             self.release(context, &deployments, deployment).await?;
         }
         Ok(view.outcome())
+    }
+
+    /// Deletes an Instance that is not terminating.
+    async fn delete(
+        &self,
+        context: &ReconcileContext,
+        instances: &Collection<'_, Instance>,
+        instance: &Instance,
+    ) -> Result<(), ReconcileError> {
+        self.writer.delete(context, instances, instance).await?;
+        self.lifecycle.instance_deleted(instance);
+        Ok(())
     }
 
     /// Deletes the Instances of a terminating WorkloadDeployment.
@@ -182,11 +200,7 @@ impl DeploymentController {
             if errors.must_wait() {
                 break;
             }
-            let deleted = self
-                .writer
-                .delete(context, instances, instance.as_ref())
-                .await;
-            errors.note(deleted);
+            errors.note(self.delete(context, instances, instance).await);
         }
         for metadata in &plan.delete_undecodable {
             if errors.must_wait() {

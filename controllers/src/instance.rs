@@ -13,6 +13,7 @@ use multicluster::Outcome;
 use serde_json::json;
 
 use crate::cell::CellCaches;
+use crate::lifecycle::Lifecycle;
 use crate::objects::is_terminating;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
@@ -23,6 +24,7 @@ use plan::readiness;
 pub(crate) struct ReadinessController {
     pub(crate) cell: Arc<CellCaches>,
     pub(crate) writer: Writer,
+    pub(crate) lifecycle: Lifecycle,
 }
 
 impl Controller for ReadinessController {
@@ -48,6 +50,7 @@ impl Controller for ReadinessController {
                 .writer
                 .patch_status(context, &to, instance, status)
                 .await?;
+            self.lifecycle.instance_written(instance, &written);
             // The write-back copies the status only after this condition is current.
             stays(written, |written| {
                 readiness(written, context.now()).is_none()

@@ -305,11 +305,11 @@ impl InstanceWriteback {
         status: Option<InstanceStatus>,
     ) -> Result<(), ReconcileError> {
         match copy.zip(status) {
-            Some((copy, status)) => {
-                self.writer
-                    .apply_status(context, copies, &copy, json!(status))
-                    .await
-            }
+            Some((copy, status)) => self
+                .writer
+                .apply_status(context, copies, &copy, json!(status))
+                .await
+                .map(drop),
             None => Ok(()),
         }
     }

@@ -23,6 +23,7 @@ mod generation;
 mod hub;
 mod instance;
 mod instance_writeback;
+mod lifecycle;
 mod lock;
 pub mod management_controllers;
 mod names;

@@ -1,7 +1,7 @@
 //! Tests of the data gate, with an in-memory API server of a cell.
 
 use api::instance::REFERENCED_DATA_GATE;
-use api::{annotations, labels};
+use api::{WorkloadDeployment, annotations, labels};
 use apiserver::Verb;
 use serde_json::Value;
 use tokio::time::sleep;

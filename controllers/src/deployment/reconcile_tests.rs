@@ -1,5 +1,6 @@
 //! Tests of the deployment controller, with an in-memory API server of a cell.
 
+mod lifecycle;
 mod replacement_quota;
 mod stale_cache;
 mod suspension;
@@ -25,6 +26,7 @@ async fn start_with(gates: &[Gate]) -> (CellPlanes, DeploymentController) {
         cell: Arc::clone(&planes.caches),
         writer: Writer::new(DeploymentController::NAME, &planes.metrics),
         absent: AbsentInstances::new(|_| {}),
+        lifecycle: planes.lifecycle.clone(),
     };
     (planes, controller)
 }
@@ -190,6 +192,7 @@ async fn a_new_instance_has_its_gates_in_order_and_the_location_of_the_cell() {
         cell: Arc::clone(&planes.caches),
         writer: Writer::new(DeploymentController::NAME, &planes.metrics),
         absent: AbsentInstances::new(|_| {}),
+        lifecycle: planes.lifecycle.clone(),
     };
     converge(&controller, || object_key("web"), &planes.servers()).await;
     let instance = || planes.cell.get::<Instance>(HUB_NAMESPACE, "web-0").unwrap();

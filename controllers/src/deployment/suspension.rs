@@ -11,8 +11,17 @@ use crate::runtime::error::FirstError;
 use crate::runtime::write::{Collection, stays};
 use crate::runtime::{ReconcileContext, ReconcileError};
 
+/// The result of the writes of `status.suspended`.
+#[derive(Default)]
+pub(super) struct Marks {
+    /// Whether an Instance has changed.
+    pub(super) is_changed: bool,
+    /// Whether the API server has refused or not stored a write.
+    pub(super) is_refused: bool,
+}
+
 impl DeploymentController {
-    /// Makes `status.suspended` of these Instances that of their WorkloadDeployment. Returns whether one has changed.
+    /// Makes `status.suspended` of these Instances that of their WorkloadDeployment.
     pub(super) async fn suspend_or_resume(
         &self,
         context: &ReconcileContext,
@@ -20,17 +29,19 @@ impl DeploymentController {
         deployment: &WorkloadDeployment,
         instances: &[Arc<Instance>],
         errors: &mut FirstError,
-    ) -> bool {
-        let mut is_changed = false;
+    ) -> Marks {
+        let mut marks = Marks::default();
         for instance in instances {
             if errors.must_wait() {
                 break;
             }
             let suspended = deployment.is_suspended();
             let written = self.set_suspended(context, to, instance, suspended).await;
-            is_changed |= errors.note(written).is_some();
+            let refusal = written.as_ref().err().and_then(ReconcileError::refusal);
+            marks.is_refused |= refusal.is_some();
+            marks.is_changed |= errors.note(written).is_some();
         }
-        is_changed
+        marks
     }
 
     async fn set_suspended(

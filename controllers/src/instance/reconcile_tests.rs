@@ -19,6 +19,7 @@ async fn start() -> (CellPlanes, ReadinessController) {
     let controller = ReadinessController {
         cell: Arc::clone(&planes.caches),
         writer: Writer::new(ReadinessController::NAME, &planes.metrics),
+        lifecycle: planes.lifecycle.clone(),
     };
     (planes, controller)
 }

@@ -37,6 +37,7 @@ async fn start() -> (CellPlanes, InstanceWriteback) {
     let readiness = ReadinessController {
         cell: Arc::clone(&planes.caches),
         writer: Writer::new(ReadinessController::NAME, &planes.metrics),
+        lifecycle: planes.lifecycle.clone(),
     };
     converge(&readiness, || object_key(NAME), &planes.servers()).await;
     let writeback = InstanceWriteback {

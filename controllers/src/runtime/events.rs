@@ -1,4 +1,4 @@
-//! Publishes Kubernetes events on transitions of conditions.
+//! Publishes Kubernetes events: on transitions of conditions, and about the life of objects of a cell.
 
 mod fair_queue;
 mod transitions;
@@ -6,7 +6,7 @@ mod transitions;
 use std::convert::Infallible;
 use std::time::Duration;
 
-use api::{Condition, ProjectName};
+use api::Condition;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -24,7 +24,7 @@ use transitions::{ConditionTransition, transitions};
 /// Maximum number of announcements that wait to be assigned to the lines. If there are more, events are dropped and
 /// counted.
 const WAITING: usize = 4096;
-/// How many announcements are published at the same time. Each belongs to another project.
+/// How many announcements are published at the same time. Each belongs to another line.
 const AT_A_TIME: usize = 16;
 /// How long the publication of one event may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -39,7 +39,7 @@ pub(crate) struct Events(Recorder);
 
 impl Events {
     pub(crate) fn new(client: Client, controller: &str) -> Self {
-        Self(recorder(client, controller))
+        Self(recorder(client, own(controller)))
     }
 
     /// Publishes an event about `object`. If it fails, logs the failure and returns no error, because a condition
@@ -55,9 +55,14 @@ impl Events {
     }
 }
 
-fn recorder(client: Client, controller: &str) -> Recorder {
+/// Returns the name with which a controller reports events about its conditions.
+fn own(controller: &str) -> String {
+    format!("compute-federation-{controller}")
+}
+
+fn recorder(client: Client, controller: String) -> Recorder {
     let reporter = Reporter {
-        controller: format!("compute-federation-{controller}"),
+        controller,
         instance: None,
     };
     Recorder::new(client, reporter)
@@ -75,7 +80,20 @@ fn event(type_: EventType, reason: &str, note: &str) -> Event {
     }
 }
 
-/// Publishes events on transitions of conditions in a separate task. Reconciliations do not wait for events, and a
+/// An event about the life of an object of a cell.
+pub(crate) struct CellEvent {
+    /// The name of the reporting controller.
+    pub(crate) controller: &'static str,
+    /// The object in the cell.
+    pub(crate) object: ObjectReference,
+    /// The object in the project for which the object is in the cell.
+    pub(crate) related: ObjectReference,
+    pub(crate) type_: EventType,
+    pub(crate) reason: &'static str,
+    pub(crate) note: String,
+}
+
+/// Publishes events in a separate task. Reconciliations do not wait for events, and a
 /// failed event does not fail a reconciliation.
 #[derive(Clone)]
 pub(crate) struct EventPublisher {
@@ -85,11 +103,11 @@ pub(crate) struct EventPublisher {
 
 struct Announcement {
     since: Instant,
-    project: ProjectName,
-    client: Client,
-    controller: &'static str,
+    /// The line in which the announcement waits: a project, or a namespace of a cell.
+    line: String,
+    recorder: Recorder,
     object: ObjectReference,
-    transition: ConditionTransition,
+    event: Event,
 }
 
 impl EventPublisher {
@@ -120,17 +138,46 @@ impl EventPublisher {
         K: Resource<DynamicType = ()>,
     {
         for transition in transitions(types, former, current) {
-            let announcement = Announcement {
+            let ConditionTransition {
+                type_,
+                reason,
+                note,
+            } = transition;
+            self.announce(Announcement {
                 since: Instant::now(),
-                project: project.name().clone(),
-                client: project.client().clone(),
-                controller,
+                line: project.name().to_string(),
+                recorder: recorder(project.client().clone(), own(controller)),
                 object: object.object_ref(&()),
-                transition,
-            };
-            if self.queue.try_send(announcement).is_err() {
-                self.metrics.event("dropped");
-            }
+                event: event(type_, &reason, &note),
+            });
+        }
+    }
+
+    /// Publishes an event about the life of an object of a cell.
+    pub(crate) fn publish_in_cell(&self, client: &Client, event: CellEvent) {
+        let CellEvent {
+            controller,
+            object,
+            related,
+            type_,
+            reason,
+            note,
+        } = event;
+        self.announce(Announcement {
+            since: Instant::now(),
+            line: object.namespace.clone().unwrap_or_default(),
+            recorder: recorder(client.clone(), controller.to_owned()),
+            object,
+            event: Event {
+                secondary: Some(related),
+                ..self::event(type_, reason, &note)
+            },
+        });
+    }
+
+    fn announce(&self, announcement: Announcement) {
+        if self.queue.try_send(announcement).is_err() {
+            self.metrics.event("dropped");
         }
     }
 }
@@ -141,21 +188,21 @@ async fn publish_all(mut announcements: mpsc::Receiver<Announcement>, metrics: M
     let mut publishing = FuturesUnordered::new();
     loop {
         while publishing.len() < AT_A_TIME
-            && let Some((project, announcement)) = waiting.take()
+            && let Some((line, announcement)) = waiting.take()
         {
-            publishing.push(async move { (project, publish(announcement).await) });
+            publishing.push(async move { (line, publish(announcement).await) });
         }
         tokio::select! {
-            Some((project, outcome)) = publishing.next() => {
+            Some((line, outcome)) = publishing.next() => {
                 metrics.event(outcome);
-                waiting.done(project);
+                waiting.done(line);
             }
             announcement = announcements.recv() => {
                 let Some(announcement) = announcement else {
                     return;
                 };
-                let project = announcement.project.clone();
-                if waiting.add(&project, announcement).is_err() {
+                let line = announcement.line.clone();
+                if waiting.add(&line, announcement).is_err() {
                     metrics.event("dropped");
                 }
             }
@@ -167,15 +214,12 @@ async fn publish_all(mut announcements: mpsc::Receiver<Announcement>, metrics: M
 async fn publish(announcement: Announcement) -> &'static str {
     let Announcement {
         since,
-        project: _,
-        client,
-        controller,
+        line: _,
+        recorder,
         object,
-        transition,
+        event,
     } = announcement;
     sleep_until(since + LATER).await;
-    let event = event(transition.type_, &transition.reason, &transition.note);
-    let recorder = recorder(client, controller);
     let problem = match timeout(PATIENCE, recorder.publish(&event, &object)).await {
         Ok(Ok(())) => return "published",
         Ok(Err(error)) => error.to_string(),
@@ -184,7 +228,7 @@ async fn publish(announcement: Announcement) -> &'static str {
     // The failure is only logged at debug level, because a condition contains the same information.
     debug!(
         problem,
-        reason = transition.reason,
+        reason = event.reason,
         name = object.name,
         "event not published"
     );

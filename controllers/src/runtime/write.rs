@@ -57,7 +57,8 @@ impl Writer {
         }
     }
 
-    /// Applies a whole status. Use it only for kinds whose status no other controller writes on this plane.
+    /// Applies a whole status, and returns the object as the API server stored it. Returns `None` if the write is known
+    /// to change nothing. Use it only for kinds whose status no other controller writes on this plane.
     ///
     /// # Errors
     ///
@@ -68,7 +69,7 @@ impl Writer {
         to: &Collection<'_, K>,
         object: &K,
         status: Value,
-    ) -> Result<()>
+    ) -> Result<Option<K>>
     where
         K: Object + HasStatus,
         K::Status: Serialize,
@@ -81,7 +82,7 @@ impl Writer {
             "status": status,
         });
         if self.unkept.is_idle_status(object, &body, context.now()) {
-            return Ok(());
+            return Ok(None);
         }
         let params = PatchParams {
             force: true,
@@ -102,7 +103,7 @@ impl Writer {
             Err(error) => return Err(error),
         };
         self.note_idle_status(context, object, &written, &body);
-        Ok(())
+        Ok(Some(written))
     }
 
     /// Replaces a whole status. The API server removes the fields that the CRD does not have.

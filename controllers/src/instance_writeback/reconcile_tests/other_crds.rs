@@ -18,6 +18,7 @@ async fn report(planes: &CellPlanes, writeback: &InstanceWriteback, status: &str
     let readiness = ReadinessController {
         cell: Arc::clone(&planes.caches),
         writer: Writer::new(ReadinessController::NAME, &planes.metrics),
+        lifecycle: planes.lifecycle.clone(),
     };
     converge(&readiness, || object_key(NAME), &planes.servers()).await;
     converge(writeback, || object_key(NAME), &planes.servers()).await

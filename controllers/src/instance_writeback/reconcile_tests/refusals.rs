@@ -132,6 +132,7 @@ async fn a_refused_status_of_a_copy_shows_in_the_cell() {
         let readiness = ReadinessController {
             cell: Arc::clone(&planes.caches),
             writer: Writer::new(ReadinessController::NAME, &planes.metrics),
+            lifecycle: planes.lifecycle.clone(),
         };
         converge(&readiness, || object_key(NAME), &planes.servers()).await;
         assert_eq!(fail(&planes, &writeback).await, [""; 0]);

@@ -45,6 +45,7 @@ async fn an_undecodable_instance_goes_with_its_deployment() {
         cell: Arc::clone(&planes.caches),
         writer: Writer::new(DeploymentController::NAME, &planes.metrics),
         absent: AbsentInstances::new(|_| {}),
+        lifecycle: planes.lifecycle.clone(),
     };
     converge(&deployments, || object_key("web"), &planes.servers()).await;
     let has_deployment = || {

@@ -1,22 +1,20 @@
-//! A queue that serves projects in turn. Each project has its own line of items.
+//! A queue with several lines of items that are served in turn. Each project has its own line, and in a cell each
+//! namespace.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use api::ProjectName;
-
-/// The longest line of one project.
+/// The longest line.
 const LINE: usize = 1024;
 /// Maximum number of items in all lines together.
 const ALL: usize = 16 * LINE;
 
-/// The lines of all projects that have a waiting item or an item under way. Only one item of a project is under way at
-/// a time. So a busy project keeps capacity of its API server for other requests, and a project that hangs does not
-/// block others.
+/// The lines that have a waiting item or an item under way. Only one item of a line is under way at a time. So a busy
+/// project keeps capacity of its API server for other requests, and a project that hangs does not block others.
 #[derive(Debug)]
 pub(super) struct FairQueue<T> {
-    of: BTreeMap<ProjectName, VecDeque<T>>,
-    /// The projects without an item under way, in the order in which they are served.
-    turns: VecDeque<ProjectName>,
+    of: BTreeMap<String, VecDeque<T>>,
+    /// The names of the lines without an item under way, in the order in which they are served.
+    turns: VecDeque<String>,
     /// The number of items in all lines.
     waiting: usize,
 }
@@ -30,14 +28,14 @@ impl<T> FairQueue<T> {
         }
     }
 
-    /// Appends an item to the line of its project. Returns the item if there is no room.
-    pub(super) fn add(&mut self, project: &ProjectName, item: T) -> Result<(), T> {
+    /// Appends an item to the line of this name. Returns the item if there is no room.
+    pub(super) fn add(&mut self, name: &str, item: T) -> Result<(), T> {
         if self.waiting >= ALL {
             return Err(item);
         }
-        let Some(line) = self.of.get_mut(project) else {
-            self.of.insert(project.clone(), VecDeque::from([item]));
-            self.turns.push_back(project.clone());
+        let Some(line) = self.of.get_mut(name) else {
+            self.of.insert(name.to_owned(), VecDeque::from([item]));
+            self.turns.push_back(name.to_owned());
             self.waiting += 1;
             return Ok(());
         };
@@ -49,20 +47,20 @@ impl<T> FairQueue<T> {
         Ok(())
     }
 
-    /// Returns the next item. Does not return another item of the same project before [`Self::done`].
-    pub(super) fn take(&mut self) -> Option<(ProjectName, T)> {
-        let project = self.turns.pop_front()?;
-        let item = self.of.get_mut(&project)?.pop_front()?;
+    /// Returns the next item. Does not return another item of the same line before [`Self::done`].
+    pub(super) fn take(&mut self) -> Option<(String, T)> {
+        let name = self.turns.pop_front()?;
+        let item = self.of.get_mut(&name)?.pop_front()?;
         self.waiting -= 1;
-        Some((project, item))
+        Some((name, item))
     }
 
-    /// Ends the item of this project that is under way.
-    pub(super) fn done(&mut self, project: ProjectName) {
-        match self.of.get(&project) {
-            Some(line) if !line.is_empty() => self.turns.push_back(project),
+    /// Ends the item of this line that is under way.
+    pub(super) fn done(&mut self, name: String) {
+        match self.of.get(&name) {
+            Some(line) if !line.is_empty() => self.turns.push_back(name),
             _ => {
-                self.of.remove(&project);
+                self.of.remove(&name);
             }
         }
     }
@@ -74,7 +72,7 @@ mod tests {
 
     #[test]
     fn projects_take_turns_with_one_item_each() {
-        let [a, b] = ["a", "b"].map(|name| ProjectName::new(name).unwrap());
+        let [a, b] = ["a", "b"].map(str::to_owned);
         let mut lines = FairQueue::new();
         for item in 1..=3 {
             lines.add(&a, item).unwrap();
@@ -100,7 +98,7 @@ mod tests {
     fn each_line_and_their_sum_are_bounded() {
         let mut lines = FairQueue::new();
         let mut fill = |project: usize| {
-            let name = ProjectName::new(format!("p{project}")).unwrap();
+            let name = format!("p{project}");
             let added = (0..2 * LINE).filter(|item| lines.add(&name, *item).is_ok());
             added.count()
         };
