@@ -27,7 +27,7 @@ use crate::objects::Namespace;
 pub use crate::quota::ConnectLedger;
 use crate::quota::{Ledgers, QuotaController, QuotaWatches, ReplacementQuota};
 use crate::runtime::Clock;
-use crate::runtime::events::{EventPublisher, Events};
+use crate::runtime::events::Events;
 use crate::runtime::keys::{ClaimKey, ObjectKey};
 use crate::runtime::triggers::lookups::CellLookups;
 use crate::runtime::triggers::{CellSource, wake};
@@ -203,6 +203,14 @@ fn quota_watches(
     }
 }
 
+/// Wakes the controllers for each WorkloadDeployment and Instance of the cell.
+fn wake_all(queues: &CellQueues, cell: &Arc<CellCaches>) {
+    cell.deployments
+        .replay(|change| queues.wake(CellSource::Deployments, change, cell));
+    cell.instances
+        .replay(|change| queues.wake(CellSource::Instances, change, cell));
+}
+
 /// Starts the caches and the controllers of a cell.
 pub fn start(tasks: &Tasks, config: Config) -> Synced {
     let Config {
@@ -243,11 +251,8 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
     });
 
     let mut wiring = Wiring::new(tasks, clock);
-    wiring.watch(
-        "WorkloadDeployments of the cell",
-        deployments,
-        client.clone(),
-    );
+    let what = "WorkloadDeployments of the cell";
+    wiring.watch(what, deployments, client.clone());
     wiring.watch("Instances of the cell", instances, client.clone());
     wiring.watch_if_served(
         "HorizontalPodAutoscalers of the cell",
@@ -255,8 +260,8 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         autoscalers,
         client.clone(),
     );
-    let enforces_quota = quota.is_some();
-    if enforces_quota {
+    let gates = gates(networking, quota.is_some(), awaits_data);
+    if quota.is_some() {
         wiring.watch("Namespaces of the cell", namespaces, client.clone());
     }
     networks.begin(
@@ -268,22 +273,13 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
     );
     let ready = wiring.ready_to_write(may_write, &metrics, {
         let (cell, queues) = (Arc::clone(&cell), queues.clone());
-        move || {
-            cell.deployments
-                .replay(|change| queues.wake(CellSource::Deployments, change, &cell));
-            cell.instances
-                .replay(|change| queues.wake(CellSource::Instances, change, &cell));
-        }
+        move || wake_all(&queues, &cell)
     });
-    let gates = gates(networking, enforces_quota, awaits_data);
     let watches = quota_watches(&cell, &queues, tasks, &metrics);
     let ledgers = quota.map(|connect| Arc::new(Ledgers::new(connect, Some(watches))));
     let replacement = ReplacementQuota::new(Arc::clone(&cell), ledgers.clone());
-    let lifecycle = Lifecycle {
-        cell: Arc::clone(&cell),
-        publisher: EventPublisher::start(tasks, &metrics),
-    };
-    let deployment_controller = deployment_controller(
+    let lifecycle = Lifecycle::start(&cell, tasks, &metrics);
+    let deployments = deployment_controller(
         &cell,
         &queues,
         gates,
@@ -291,7 +287,7 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         lifecycle.clone(),
         &metrics,
     );
-    wiring.run(workers.deployment, &ready, deployment_controller);
+    wiring.run(workers.deployment, &ready, deployments);
     let autoscaler = AutoscalerController {
         cell: Arc::clone(&cell),
         writer: Writer::new(AutoscalerController::NAME, &metrics),

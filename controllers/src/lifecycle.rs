@@ -12,6 +12,7 @@ use api::workload_deployment::WorkloadReference;
 use api::{Instance, Workload, WorkloadDeployment, labels};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
+use multicluster::{Metrics, Tasks};
 
 use crate::cell::CellCaches;
 use crate::objects::label;
@@ -31,6 +32,14 @@ pub(crate) struct Lifecycle {
 }
 
 impl Lifecycle {
+    /// Starts to publish the events of a cell.
+    pub(crate) fn start(cell: &Arc<CellCaches>, tasks: &Tasks, metrics: &Metrics) -> Self {
+        Self {
+            cell: Arc::clone(cell),
+            publisher: EventPublisher::start(tasks, metrics),
+        }
+    }
+
     /// Publishes what a write of the status of an Instance has changed. `former` is the Instance before the write.
     pub(crate) fn instance_written(&self, former: &Instance, written: &Instance) {
         if let Some(event) = transitions::of_instance(former, written) {
