@@ -157,7 +157,7 @@ async fn admission_needs_a_certificate_and_the_interpreter_does_not() {
     );
     let mut metrics = String::new();
     encode(&mut metrics, &server.registry).unwrap();
-    for expected in ["{reason=\"no_certificate\"} 2", "{reason=\"wrong_name\"} 2"] {
+    for expected in ["{reason=\"no_certificate\"} 3", "{reason=\"wrong_name\"} 3"] {
         assert!(metrics.contains(expected), "{metrics}");
     }
 }

@@ -55,24 +55,8 @@ pub(super) fn page() -> Page {
                  - A `maxReplicas` below `minReplicas` counts as a new error if one of the two fields has changed.",
             ],
         ),
-        Section::named(
-            "Static rules",
-            [
-                "The webhook checks every rule. The column *in the CRD* shows the rules that the CRD of Workload has too, as keywords of \
-                 its schema or as CEL expressions. They apply even if no webhook is registered. The API server checks them before it calls \
-                 the webhook, so a user sees their errors first.",
-                "- The CRD and the webhook take their numbers and lists of values from `api/src/allowed.rs`.\n\
-                 - The webhook alone has the rules that need facts from outside the object, compare two long lists, or read a quantity. \
-                 CEL rules of these kinds cost more than an API server allows.\n\
-                 - The webhook alone has the rules that the Go manager does not have. Workloads that the Go manager accepted stay \
-                 valid for the API server.\n\
-                 - An API server accepts an update if the values that a broken rule reads stay the same. It compares the whole list \
-                 `placements`, and the whole list `networkInterfaces`. So after a change of one placement, all placements must be \
-                 without errors. For the rules of SSH keys and boot disk it compares the whole template.\n\
-                 - WorkloadDeployments and Instances have none of these rules: controllers and Karmada write them.",
-            ],
-        ),
         protected_annotations(),
+        static_rules(),
     ];
     let mut files = Vec::new();
     for rule in RULES {
@@ -108,6 +92,27 @@ pub(super) fn page() -> Page {
         title: "Admission rules",
         sections,
     }
+}
+
+/// Explains which part checks which rule.
+fn static_rules() -> Section {
+    Section::named(
+        "Static rules",
+        [
+            "The webhook checks every rule. The column *in the CRD* shows the rules that the CRD of Workload has too, as keywords of \
+             its schema or as CEL expressions. They apply even if no webhook is registered. The API server checks them before it calls \
+             the webhook, so a user sees their errors first.",
+            "- The CRD and the webhook take their numbers and lists of values from `api/src/allowed.rs`.\n\
+             - The webhook alone has the rules that need facts from outside the object, compare two long lists, or read a quantity. \
+             CEL rules of these kinds cost more than an API server allows.\n\
+             - The webhook alone has the rules that the Go manager does not have. Workloads that the Go manager accepted stay \
+             valid for the API server.\n\
+             - An API server accepts an update if the values that a broken rule reads stay the same. It compares the whole list \
+             `placements`, and the whole list `networkInterfaces`. So after a change of one placement, all placements must be \
+             without errors. For the rules of SSH keys and boot disk it compares the whole template.\n\
+             - WorkloadDeployments and Instances have none of these rules: controllers and Karmada write them.",
+        ],
+    )
 }
 
 /// Returns the annotations of WorkloadDeployments that only some users may change.
