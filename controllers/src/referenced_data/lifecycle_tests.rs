@@ -5,6 +5,7 @@
 mod cast;
 mod world;
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use cast::Cast;
@@ -45,15 +46,19 @@ fn explore(begin: World, depth: usize) -> usize {
                     let story = Story { origins: &origins };
                     panic!("{problem}, by {step:?} after\n{}", story.tell(world))
                 });
-                if !origins.contains_key(&next) {
-                    origins.insert(next, Some((world, step)));
-                    next_frontier.push(next);
-                    let end = rest(next, &mut cast, &mut rests);
-                    end.unwrap_or_else(|problem| {
-                        let story = Story { origins: &origins };
-                        panic!("{problem} at rest after\n{}", story.tell(next))
-                    });
-                }
+                let Entry::Vacant(new) = origins.entry(next) else {
+                    continue;
+                };
+                new.insert(Some((world, step)));
+                next_frontier.push(next);
+                let end = rest(next, &mut cast, &mut rests);
+                end.unwrap_or_else(|problem| {
+                    let story = Story { origins: &origins };
+                    panic!(
+                        "{problem}, in the end or before, after\n{}",
+                        story.tell(next)
+                    )
+                });
             }
         }
         frontier = next_frontier;

@@ -134,8 +134,11 @@ impl Releases {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::slice;
+
     use api::references::SourceKind;
+
+    use super::*;
 
     #[test]
     fn a_release_is_proved_for_those_that_were_left_out_and_ends_once() {
@@ -156,7 +159,7 @@ mod tests {
         assert_eq!(releases.of(&api)[&a], Release::Begun);
         assert_eq!(
             releases.prove(&key(&b), &names(&["web", "other"])),
-            [web.clone()]
+            slice::from_ref(&web)
         );
         assert_eq!(releases.prove(&key(&b), &names(&["web"])), []);
         releases.end(&web, &a);

@@ -133,13 +133,13 @@ impl Cast {
     /// Returns the WorkloadDeployments that the companion is to name.
     pub(super) fn users(
         &mut self,
-        deployments: &Each<Option<Deployment>>,
+        deployments: Each<Option<Deployment>>,
         releasing: Each<bool>,
     ) -> Named {
-        let named = self.users.entry((*deployments, releasing));
-        *named.or_insert_with(|| {
+        let users = self.users.entry((deployments, releasing));
+        *users.or_insert_with(|| {
             let all = NAMES.into_iter().zip(deployments);
-            let all = all.filter_map(|(name, it)| Some(real(name, (*it)?).metadata));
+            let all = all.filter_map(|(name, it)| Some(real(name, it?).metadata));
             let all: Vec<ObjectMeta> = all.collect();
             let releasing = NAMES.into_iter().zip(releasing).filter(|(_, it)| *it);
             let users = Users {
@@ -154,22 +154,18 @@ impl Cast {
             }
         })
     }
+}
 
-    /// Returns the releases after a reconciliation of the companion that began when these WorkloadDeployments were being
-    /// released.
-    pub(super) fn prove(
-        &self,
-        all: Each<Option<Release>>,
-        began: Each<bool>,
-    ) -> Each<Option<Release>> {
-        let mut releases = releases(NAMES.into_iter().zip(all));
-        let began = NAMES.into_iter().zip(began).filter(|(_, it)| *it);
-        releases.prove(
-            &source_key(),
-            &began.map(|(name, _)| name.to_owned()).collect(),
-        );
-        NAMES.map(|name| releases.of(&key(name)).get(&source()).copied())
-    }
+/// Returns the releases after a reconciliation of the companion that began when these WorkloadDeployments were being
+/// released.
+pub(super) fn prove(all: Each<Option<Release>>, began: Each<bool>) -> Each<Option<Release>> {
+    let mut releases = releases(NAMES.into_iter().zip(all));
+    let began = NAMES.into_iter().zip(began).filter(|(_, it)| *it);
+    releases.prove(
+        &source_key(),
+        &began.map(|(name, _)| name.to_owned()).collect(),
+    );
+    NAMES.map(|name| releases.of(&key(name)).get(&source()).copied())
 }
 
 fn planned((deployment, version, release, is_being_deleted): PlanInput) -> Planned {

@@ -4,7 +4,7 @@
 use std::hash::{Hash, Hasher};
 
 use super::super::releases::Release;
-use super::cast::{Cast, MetadataChange};
+use super::cast::{Cast, MetadataChange, prove};
 
 pub(super) const DEPLOYMENTS: usize = 2;
 
@@ -170,7 +170,7 @@ impl World {
             Step::ListIsWritten(i) => self.write_list(i),
             Step::CompanionIsPlanned => self.plan_companion(cast)?,
             Step::DeletionIsConfirmed => self.confirm(cast),
-            Step::CompanionIsWritten => self.write_companion(cast)?,
+            Step::CompanionIsWritten => self.write_companion()?,
             Step::ProcessRestarts => {
                 let there = self.there;
                 self = Self {
@@ -244,7 +244,7 @@ impl World {
             return Ok(());
         }
         let releasing = self.releases.map(|it| it.is_some());
-        let named = cast.users(&self.seen.deployments, releasing).named;
+        let named = cast.users(self.seen.deployments, releasing).named;
         let mut all = self.seen.deployments.iter().zip(named);
         if all.any(|(it, named)| named && it.is_some_and(|it| it.phase == Phase::Ended)) {
             return Err("a companion names a deployment whose copy is gone".to_owned());
@@ -283,7 +283,7 @@ impl World {
             })
         {
             let releasing = self.releases.map(|it| it.is_some());
-            let users = cast.users(&self.there.deployments, releasing);
+            let users = cast.users(self.there.deployments, releasing);
             match users.named.contains(&true) || users.may_have_more {
                 true => self.sync = None,
                 false => sync.action = Action::Delete { is_confirmed: true },
@@ -291,7 +291,7 @@ impl World {
         }
     }
 
-    fn write_companion(&mut self, cast: &mut Cast) -> Result<(), String> {
+    fn write_companion(&mut self) -> Result<(), String> {
         let is_unconfirmed = |it: &mut Sync| {
             it.action
                 == Action::Delete {
@@ -319,7 +319,7 @@ impl World {
                 }
             }
         }
-        self.releases = cast.prove(self.releases, sync.releasing);
+        self.releases = prove(self.releases, sync.releasing);
         Ok(())
     }
 }
@@ -340,7 +340,7 @@ impl Hash for World {
         let of = |it: Option<Deployment>| {
             it.map_or(0, |it| {
                 let flags = flag(it.uses, 2) | flag(it.is_listed, 3) | flag(it.is_rolled_out, 4);
-                1 + it.phase as u8 | flags
+                (1 + it.phase as u8) | flags
             })
         };
         let all = [self.there.deployments, self.seen.deployments, self.listing];
