@@ -162,6 +162,7 @@ fn one_deployment_goes_and_another_comes() {
     assert!(states > 10_000, "{states}");
 }
 
+/// I-33: the companion is not deleted while the WorkloadDeployment begins to need it again.
 #[test]
 fn a_source_is_released_and_needed_again() {
     let unused = Deployment {

@@ -515,6 +515,7 @@ fn end(controllers: &Controllers, name: &str) {
     controllers.project().put(ending);
 }
 
+/// I-33: a companion that names a WorkloadDeployment that is gone would stay for ever.
 #[tokio::test(start_paused = true)]
 async fn a_deployment_does_not_end_before_the_hub_has_been_read() {
     let controllers = copied().await;
