@@ -36,7 +36,7 @@ const PROBLEMS: [&str; 4] = [
     reason::FAILED,
 ];
 /// The reasons of an Instance whose process ends.
-const STOPS: [&str; 2] = ["Stopping", "Stopped"];
+const STOPS: [&str; 2] = [reason::STOPPING, "Stopped"];
 
 /// Returns the phase, and the message of the condition.
 fn phase(instance: &Instance) -> (Phase, &str) {
@@ -166,14 +166,16 @@ mod tests {
     #[test]
     fn an_event_tells_each_new_phase_of_an_instance_once() {
         use ConditionStatus::{False, True, Unknown};
-        let ready = || with_ready(True, "Running");
-        let unready = |reason| with_ready(False, reason);
-        let new = || instance("ns-1", "web-0");
+        const READY: (ConditionStatus, &str) = (True, "Running");
+        let unready = |reason| (False, reason);
         for (former, written, expected) in [
-            (new(), with_ready(Unknown, "Pending"), None),
-            (new(), unready("SchedulingGatesPresent"), None),
-            (unready("PendingProgramming"), ready(), Some("Available")),
-            (ready(), ready(), None),
+            (
+                (Unknown, "Pending"),
+                unready("SchedulingGatesPresent"),
+                None,
+            ),
+            (unready("PendingProgramming"), READY, Some("Available")),
+            (READY, READY, None),
             (
                 unready("Pending"),
                 unready("ImageUnavailable"),
@@ -186,34 +188,33 @@ mod tests {
             ),
             (unready("ImageUnavailable"), unready("Pending"), None),
             (
-                ready(),
+                READY,
                 unready("ConfigurationError"),
                 Some("ConfigurationError"),
             ),
-            (
-                ready(),
-                unready("InstanceCrashing"),
-                Some("InstanceCrashing"),
-            ),
+            (READY, unready("InstanceCrashing"), Some("InstanceCrashing")),
             (unready("Starting"), unready("Failed"), Some("Failed")),
-            (ready(), unready("Stopping"), Some("Stopping")),
+            (READY, unready("Stopping"), Some("Stopping")),
             (unready("Stopping"), unready("Stopped"), None),
-            (ready(), unready("PendingProgramming"), Some("Failed")),
-            (ready(), unready("PendingQuota"), None),
-            (ready(), unready("Suspended"), None),
+            (READY, unready("PendingProgramming"), Some("Failed")),
+            (READY, unready("PendingQuota"), None),
+            (READY, unready("Suspended"), None),
             (unready("Suspended"), unready("Starting"), None),
-            (unready("Suspended"), ready(), Some("Available")),
+            (unready("Suspended"), READY, Some("Available")),
         ] {
-            let event = of_instance(&former, &written);
+            let [before, after] = [former, written].map(|(status, why)| with_ready(status, why));
+            let event = of_instance(&before, &after);
             let told = event.as_ref().map(|event| event.reason);
             assert_eq!(told, expected, "{former:?} {written:?}");
             assert!(event.is_none_or(|event| event.note == "why"));
         }
-        let mut suspended = unready("InstanceCrashing");
+        let (ready, new) = (with_ready(True, "Running"), instance("ns-1", "web-0"));
+        assert_eq!(of_instance(&new, &ready).unwrap().reason, "Available");
+        let mut suspended = with_ready(False, "InstanceCrashing");
         suspended.status.get_or_insert_default().suspended = Some(true);
-        assert_eq!(of_instance(&ready(), &suspended), None);
+        assert_eq!(of_instance(&ready, &suspended), None);
         assert_eq!(of_deletion(&suspended), None);
-        assert_eq!(of_deletion(&ready()).unwrap().reason, "Terminating");
+        assert_eq!(of_deletion(&ready).unwrap().reason, "Terminating");
     }
 
     fn with_status(desired: i32, suspended: bool) -> WorkloadDeployment {
@@ -228,27 +229,22 @@ mod tests {
 
     #[test]
     fn an_event_tells_when_a_deployment_is_scaled_suspended_or_resumed() {
-        let new = deployment("ns-1", "web", "DFW", 1);
         for (former, written, expected) in [
-            (new.clone(), with_status(1, false), None),
-            (with_status(1, false), with_status(1, false), None),
-            (with_status(1, false), with_status(3, false), Some("Scaled")),
-            (with_status(3, true), with_status(1, true), None),
-            (new, with_status(1, true), Some("ProjectPaused")),
-            (
-                with_status(1, false),
-                with_status(1, true),
-                Some("ProjectPaused"),
-            ),
-            (
-                with_status(1, true),
-                with_status(1, false),
-                Some("ProjectResumed"),
-            ),
+            ((1, false), (1, false), None),
+            ((1, false), (3, false), Some("Scaled")),
+            ((3, true), (1, true), None),
+            ((1, false), (1, true), Some("ProjectPaused")),
+            ((1, true), (1, false), Some("ProjectResumed")),
         ] {
-            let told = of_deployment(&former, &written).map(|event| event.reason);
+            let [before, after] =
+                [former, written].map(|(desired, suspended)| with_status(desired, suspended));
+            let told = of_deployment(&before, &after).map(|event| event.reason);
             assert_eq!(told, expected, "{former:?} {written:?}");
         }
+        let new = deployment("ns-1", "web", "DFW", 1);
+        let told = |written| of_deployment(&new, &written).map(|event| event.reason);
+        assert_eq!(told(with_status(1, false)), None);
+        assert_eq!(told(with_status(1, true)), Some("ProjectPaused"));
     }
 
     #[test]

@@ -112,8 +112,8 @@ impl<K: Object> Collection<'_, K> {
     }
 
     /// Confirms with the API server that a cached object is not behind: the answer is the same object with the same
-    /// spec, the same [mirrored annotations](annotations::MIRRORED) and the same state of its deletion. Ask before a change that must
-    /// not follow from an old spec, because it removes or replaces Instances.
+    /// spec, the same [mirrored annotations](annotations::MIRRORED) and the same state of its deletion. Ask before a
+    /// change that must not follow from an old spec, because it removes or replaces Instances.
     ///
     /// # Errors
     ///
