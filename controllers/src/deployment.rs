@@ -148,9 +148,12 @@ impl DeploymentController {
         }
         self.delete_own(context, &instances, &plan, &mut errors)
             .await;
-        let refusal = errors
-            .refusal()
-            .map(|refusal| self.writer.shown_refusal(context, deployment, "", refusal));
+        // A suspension that fails is shown, whatever else fails.
+        let refusal = marks.refusal.clone().or_else(|| {
+            let refusal = errors.refusal()?;
+            let shown = self.writer.shown_refusal(context, deployment, "", refusal);
+            Some(shown)
+        });
         if let Some(refusal) = &refusal {
             plan.status = status_after_refusal(&view.observed(), refusal);
         }
@@ -160,9 +163,8 @@ impl DeploymentController {
                 .apply_status(context, &deployments, deployment, json!(status))
                 .await;
             if let Some(written) = errors.note(written).flatten() {
-                let refusal = refusal.as_deref().filter(|_| marks.is_refused);
                 self.lifecycle
-                    .deployment_written(deployment, &written, refusal);
+                    .deployment_written(deployment, &written, marks.refusal.as_deref());
             }
         }
         errors.result()?;

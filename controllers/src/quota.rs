@@ -21,8 +21,8 @@ use std::time::Duration;
 
 use api::{Instance, ProjectName, finalizers};
 use jiff::Timestamp;
-use kube::ResourceExt;
 use kube::core::{PartialObjectMeta, PartialObjectMetaExt};
+use kube::{Resource, ResourceExt};
 use multicluster::queue::Limits;
 use multicluster::{Metrics, Outcome};
 use serde_json::json;
@@ -137,7 +137,10 @@ impl QuotaController {
             return Ok(Outcome::Settled);
         }
         let requests = amounts::requests(&instance.spec);
-        let usable = granted.find(|claim| fits(claim, &instance, &requests));
+        // A watch that is behind can show a claim without a UID that was made for a former Instance.
+        let usable = granted.find(|claim| {
+            claim::is_of(claim.meta(), instance.meta()) && fits(claim, &instance, &requests)
+        });
         let mut access = self.look(key, usable.cloned()).await;
         self.note_try(key, &access.ledger);
         // The Instance may have changed during the requests to the project.

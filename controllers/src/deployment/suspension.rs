@@ -16,8 +16,8 @@ use crate::runtime::{ReconcileContext, ReconcileError};
 pub(super) struct Marks {
     /// Whether an Instance has changed.
     pub(super) is_changed: bool,
-    /// Whether the API server has refused or not stored a write.
-    pub(super) is_refused: bool,
+    /// What the API server has said when it first refused or did not store a write.
+    pub(super) refusal: Option<String>,
 }
 
 impl DeploymentController {
@@ -38,7 +38,10 @@ impl DeploymentController {
             let suspended = deployment.is_suspended();
             let written = self.set_suspended(context, to, instance, suspended).await;
             let refusal = written.as_ref().err().and_then(ReconcileError::refusal);
-            marks.is_refused |= refusal.is_some();
+            if let Some(refusal) = refusal.filter(|_| marks.refusal.is_none()) {
+                let shown = self.writer.shown_refusal(context, deployment, "", refusal);
+                marks.refusal = Some(shown);
+            }
             marks.is_changed |= errors.note(written).is_some();
         }
         marks

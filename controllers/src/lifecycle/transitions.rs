@@ -112,6 +112,7 @@ pub(super) fn of_deployment(
             "the service is no longer suspended in the project".to_owned(),
         ),
         (true, true) => return None,
+        (false, false) if written.is_suspended() => return None,
         (false, false) => {
             let (from, to) = (before?.desired_replicas, after.desired_replicas);
             if from == to {

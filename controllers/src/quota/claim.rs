@@ -81,6 +81,13 @@ pub(super) fn is_of_former(claim: &ObjectMeta, instance: &ObjectMeta) -> bool {
     uid.is_some_and(|uid| Some(uid) != instance.uid.as_ref())
 }
 
+/// Returns whether a claim says that it was made for this Instance.
+pub(super) fn is_of(claim: &ObjectMeta, instance: &ObjectMeta) -> bool {
+    let annotations = claim.annotations.as_ref();
+    let uid = annotations.and_then(|annotations| annotations.get(annotations::INSTANCE_UID));
+    uid.is_some() && uid == instance.uid.as_ref()
+}
+
 /// Returns a new claim of this name, for the Instance with this UID.
 pub(super) fn body(
     name: &str,

@@ -151,7 +151,7 @@ impl Companions {
             project: key.project.clone(),
             namespace: key.namespace.clone(),
         };
-        let (mut problem, mut is_refused) = (None, false);
+        let (mut problem, mut refused) = (None, Vec::new());
         let namespaces = self.hub.namespaces_for.get(&upstream.to_string());
         for namespace in &namespaces {
             let Ok(hub_namespace) = HubNamespace::new(namespace.name_any()) else {
@@ -177,20 +177,17 @@ impl Companions {
                 Ok(Some(found)) => problem = Some(found),
                 Err(error) => match error.refusal() {
                     Some(refusal) => {
-                        is_refused = true;
+                        refused.push(hub_namespace);
                         problem = Some(format!("{}: {refusal}", key.source));
                     }
                     None => return Err(error),
                 },
             }
         }
-        let released = match is_refused {
-            // The companion may still name them.
-            true => Vec::new(),
-            false => self.prove(key, &users, &namespaces).await?,
-        };
+        let problem_changed = self.note_problem(key, problem.as_deref());
+        let released = self.prove(key, &users, &namespaces, &refused).await?;
         Ok(Synced {
-            problem_changed: self.note_problem(key, problem.as_deref()),
+            problem_changed,
             released,
         })
     }
@@ -206,8 +203,8 @@ impl Companions {
     }
 
     /// Proves that no companion of a source names the WorkloadDeployments that are being taken out of it. Those in the
-    /// visited hub namespaces have been written without them, or are absent. Returns the WorkloadDeployments of which all
-    /// releases are proved.
+    /// visited hub namespaces have been written without them, or are absent. In the refused ones the hub has refused a
+    /// write, so those companions are read. Returns the WorkloadDeployments of which all releases are proved.
     ///
     /// # Errors
     ///
@@ -218,8 +215,9 @@ impl Companions {
         key: &SourceKey,
         users: &Users<'_>,
         visited: &[Arc<Namespace>],
+        refused: &[HubNamespace],
     ) -> Result<Vec<ProjectKey>, ReconcileError> {
-        let unproved = lock(&self.releases).unproved(key, users.releasing);
+        let mut unproved = lock(&self.releases).unproved(key, users.releasing);
         if unproved.is_empty() {
             return Ok(Vec::new());
         }
@@ -239,6 +237,12 @@ impl Companions {
                     missing: "the watch to report its hub namespace".to_owned(),
                 });
             }
+        }
+        for namespace in refused {
+            let Some(companion) = self.metadata_in(namespace.as_str(), &key.source).await? else {
+                continue;
+            };
+            unproved.retain(|name| !names(&companion, &format!("{}/{name}", key.namespace)));
         }
         // A companion that was not found is not gone if another hub has answered.
         let what = || format!("companion {key:?}");
@@ -281,7 +285,6 @@ impl Companions {
         } = wanted;
         let hub = &self.hub.client;
         let name = &key.source.name;
-        let partials = Collection::<PartialObjectMeta<K>>::new(hub, hub_namespace.as_str(), None);
         let existing = Collection::<K>::new(hub, hub_namespace.as_str(), None)
             .read_metadata(name)
             .await?;
@@ -305,18 +308,16 @@ impl Companions {
         let changed = self.changed_source(project, key, version.as_ref()).await?;
         match (changed.and_then(K::from_source), existing) {
             (Some(source), existing) => {
-                self.write(context, wanted, existing.as_ref(), source)
-                    .await?;
-            }
-            (None, Some(companion)) => {
-                let text = json!(referenced_by).to_string();
-                if companion.annotations().get(annotations::REFERENCED_BY) != Some(&text) {
-                    let metadata = json!({"annotations": {annotations::REFERENCED_BY: text}});
-                    self.writer
-                        .patch_metadata(context, &partials, &companion, metadata)
-                        .await?;
+                let written = self.write(context, wanted, existing.as_ref(), source).await;
+                if let (Err(error), Some(companion)) = (&written, &existing)
+                    && error.refusal().is_some()
+                {
+                    // A WorkloadDeployment can end although the hub refuses the content.
+                    self.write_users(context, wanted, companion).await?;
                 }
+                written?;
             }
+            (None, Some(companion)) => self.write_users(context, wanted, &companion).await?,
             // The condition of the WorkloadDeployments says what is wrong with the source.
             (None, None) => {}
         }
@@ -457,7 +458,13 @@ impl Companions {
             source: &key.source,
             releasing: &lock(&self.releases).names(key),
         };
-        if !users.of(wanted.hub_namespace).is_empty() || users.may_have_more() {
+        let using = project.data.names_of_users(&key.namespace, &key.source);
+        let may_use = |it: &ObjectMeta| {
+            let name = it.name.as_deref().unwrap_or_default();
+            let known = project.deployments.get(&key.namespace, name);
+            using.iter().any(|(_, used_by)| used_by == name) || !matches!(known, Ok(Some(_)))
+        };
+        if !users.of(wanted.hub_namespace).is_empty() || users.may_have_more(may_use) {
             return Err(needed());
         }
         let to = Collection::new(&self.hub.client, wanted.hub_namespace.as_str(), None);
@@ -466,6 +473,31 @@ impl Companions {
             .await?;
         self.sources.forget(key);
         Ok(())
+    }
+
+    /// Forgets the facts about a source that no WorkloadDeployment uses.
+    pub(super) fn forget_source(&self, key: &SourceKey) {
+        self.sources.forget(key);
+    }
+
+    /// Writes which WorkloadDeployments a companion names, if it names others.
+    async fn write_users<K: Companion>(
+        &self,
+        context: &ReconcileContext,
+        wanted: &Wanted<'_>,
+        companion: &PartialObjectMeta<K>,
+    ) -> Result<(), ReconcileError> {
+        let text = json!(wanted.referenced_by).to_string();
+        if companion.annotations().get(annotations::REFERENCED_BY) == Some(&text) {
+            return Ok(());
+        }
+        let (hub, namespace) = (&self.hub.client, wanted.hub_namespace.as_str());
+        let partials = Collection::<PartialObjectMeta<K>>::new(hub, namespace, None);
+        let metadata = json!({"annotations": {annotations::REFERENCED_BY: text}});
+        self.writer
+            .patch_metadata(context, &partials, companion, metadata)
+            .await
+            .map(drop)
     }
 }
 

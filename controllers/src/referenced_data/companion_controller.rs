@@ -45,7 +45,10 @@ impl Controller for CompanionController {
             return Ok(Outcome::Again(REFUSED));
         }
         match project.data.names_of_users(&key.namespace, &key.source)[..] {
-            [] => Ok(Outcome::Gone),
+            [] => {
+                self.companions.forget_source(&key);
+                Ok(Outcome::Gone)
+            }
             _ => Ok(Outcome::Again(COMPARED)),
         }
     }

@@ -105,14 +105,7 @@ impl Controllers {
         let mut all = Vec::new();
         let mut idle = 0;
         for _ in 0..20 {
-            for name in names {
-                let _ = reconcile(&self.data, project_key(name)).await;
-            }
-            for source in both() {
-                let key = SourceKey::new(&project_key(NAME), &source);
-                let _ = reconcile(&self.companions, key).await;
-            }
-            settle().await;
+            self.pass(names).await;
             let writes = take_writes(&servers);
             // The first reconciliation has the sources listed.
             idle = if writes.is_empty() { idle + 1 } else { 0 };
@@ -122,6 +115,24 @@ impl Controllers {
             }
         }
         panic!("it does not settle: {all:?}");
+    }
+
+    /// Reconciles these WorkloadDeployments and the two sources some times. Refused writes are repeated.
+    async fn reconcile_some(&self, names: &[&str]) {
+        for _ in 0..6 {
+            self.pass(names).await;
+        }
+    }
+
+    async fn pass(&self, names: &[&str]) {
+        for name in names {
+            let _ = reconcile(&self.data, project_key(name)).await;
+        }
+        for source in both() {
+            let key = SourceKey::new(&project_key(NAME), &source);
+            let _ = reconcile(&self.companions, key).await;
+        }
+        settle().await;
     }
 
     fn deployment(&self, name: &str) -> WorkloadDeployment {
@@ -575,6 +586,57 @@ async fn a_foreign_object_on_the_hub_does_not_hold_a_deployment_that_ends() {
     let gone: Option<WorkloadDeployment> = controllers.project().get("default", NAME);
     assert!(gone.is_none());
     assert!(controllers.config_map().is_some() && controllers.secret().is_some());
+}
+
+/// The hub refuses the Secret of two WorkloadDeployments, and one of them ends. The companion may be there already.
+#[tokio::test(start_paused = true)]
+async fn a_refused_companion_does_not_hold_a_deployment_that_ends() {
+    let other = "api-us-dfw";
+    for has_companion in [false, true] {
+        let mut in_project = sources();
+        in_project.extend([NAME, other].map(|name| deployment(name, &variables())));
+        let controllers = Controllers::start(in_project, vec![hub_namespace()]).await;
+        let refuse = Fault::refuse(422).of::<Secret>();
+        let refuse = refuse.on(&[Verb::Create, Verb::Apply]);
+        if has_companion {
+            controllers.converge(&[NAME, other]).await;
+            controllers.planes.hub.fail(refuse);
+            controllers.project().put(secret("bmV3"));
+            settle().await;
+        } else {
+            controllers.planes.hub.fail(refuse);
+        }
+        controllers.reconcile_some(&[NAME, other]).await;
+        assert_eq!(controllers.secret().is_some(), has_companion);
+        end(&controllers, NAME);
+        settle().await;
+        controllers.reconcile_some(&[NAME, other]).await;
+        let gone: Option<WorkloadDeployment> = controllers.project().get("default", NAME);
+        assert!(gone.is_none(), "{has_companion}");
+        if let Some(secret) = controllers.secret() {
+            let named = format!(r#"["default/{other}"]"#);
+            assert_eq!(secret.annotations()[annotations::REFERENCED_BY], named);
+        }
+    }
+}
+
+/// A WorkloadDeployment in error has no list. It may list what its template uses, and nothing else.
+#[tokio::test(start_paused = true)]
+async fn a_deployment_without_a_list_does_not_keep_the_sources_of_others() {
+    let mut in_project = sources();
+    in_project.push(deployment(NAME, &variables()));
+    let missing = json!({"envFrom": [{"secretRef": {"name": "missing"}}]});
+    let mut in_error = deployment("api-us-dfw", &missing);
+    in_error["metadata"]["finalizers"] =
+        json!([finalizers::FEDERATOR, finalizers::REFERENCED_DATA]);
+    in_project.push(in_error);
+    let controllers = Controllers::start(in_project, vec![hub_namespace()]).await;
+    controllers.converge(&[NAME, "api-us-dfw"]).await;
+    end(&controllers, NAME);
+    settle().await;
+    controllers.converge(&[NAME, "api-us-dfw"]).await;
+    let gone: Option<WorkloadDeployment> = controllers.project().get("default", NAME);
+    assert!(gone.is_none() && controllers.secret().is_none());
 }
 
 #[tokio::test(start_paused = true)]

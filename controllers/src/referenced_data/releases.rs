@@ -40,17 +40,22 @@ impl Releases {
         locks: &DeletionLocks<SourceKey>,
     ) -> Result<Vec<SourceKey>, Source> {
         let former = self.of(deployment);
-        let mut changed = Vec::new();
-        for source in former.keys().filter(|it| !released.contains(it)) {
-            let key = SourceKey::new(deployment, source);
-            if !listed.contains(source) {
-                self.end(deployment, source);
-                continue;
-            }
-            // A deletion that begins from now on finds that the source is needed.
-            let _lock = locks.for_a_use(key.clone()).ok_or_else(|| source.clone())?;
+        let (ended, needed): (Vec<_>, Vec<_>) = former
+            .keys()
+            .filter(|it| !released.contains(it))
+            .partition(|it| !listed.contains(it));
+        let mut changed: Vec<_> = needed
+            .iter()
+            .map(|source| SourceKey::new(deployment, source))
+            .collect();
+        // A deletion that begins from now on finds that the source is needed.
+        let locks = changed.iter().zip(&needed).map(|(key, source)| {
+            let lock = locks.for_a_use(key.clone());
+            lock.ok_or_else(|| (*source).clone())
+        });
+        let _locks = locks.collect::<Result<Vec<_>, _>>()?;
+        for source in ended.into_iter().chain(needed) {
             self.end(deployment, source);
-            changed.push(key);
         }
         let released = released.iter();
         for source in released.filter(|it| former.get(it) != Some(&Release::Proved)) {
@@ -167,5 +172,21 @@ mod tests {
         assert_eq!(releases.names(&key(&a)), names(&["api"]));
         releases.end(&api, &a);
         assert!(releases.sources.is_empty() && releases.names.is_empty());
+    }
+    /// A source that is being deleted keeps the releases of the others as they are: the next attempt needs them.
+    #[test]
+    fn sources_are_needed_again_together_or_not_at_all() {
+        let project = ProjectName::new("p").unwrap();
+        let web = ProjectKey::new(&project, "default", "web");
+        let both = ["a", "b"].map(|name| Source::new(SourceKind::Secret, name));
+        let keys = both.each_ref().map(|source| SourceKey::new(&web, source));
+        let (mut releases, locks) = (Releases::default(), DeletionLocks::default());
+        assert_eq!(releases.set(&web, &both, &both, &locks), Ok(keys.to_vec()));
+        let deletion = locks.for_a_deletion(keys[1].clone());
+        assert_eq!(releases.set(&web, &both, &[], &locks), Err(both[1].clone()));
+        assert_eq!(releases.of(&web).len(), 2);
+        drop(deletion);
+        assert_eq!(releases.set(&web, &both, &[], &locks), Ok(keys.to_vec()));
+        assert!(releases.of(&web).is_empty());
     }
 }

@@ -26,10 +26,11 @@ impl Users<'_> {
         listing.map(full_name).collect()
     }
 
-    /// Returns whether one of them may list the source: its list cannot be read, or is about to be written again.
-    pub(super) fn may_have_more(&self) -> bool {
+    /// Returns whether one of those that may use the source may list it: its list cannot be read, or is about to be
+    /// written again.
+    pub(super) fn may_have_more(&self, may_use: impl Fn(&ObjectMeta) -> bool) -> bool {
         let mut staying = self.staying();
-        staying.any(|it| expected(it).is_none() && (has_list(it) || is_held(it)))
+        staying.any(|it| expected(it).is_none() && (has_list(it) || is_held(it)) && may_use(it))
     }
 
     fn staying(&self) -> impl Iterator<Item = &ObjectMeta> {
@@ -111,7 +112,7 @@ mod tests {
             let named = users.of(&HubNamespace::new("ns-1").unwrap());
             (
                 named.into_iter().collect::<Vec<_>>().join(" "),
-                users.may_have_more(),
+                users.may_have_more(|_| true),
             )
         };
         assert_eq!(

@@ -103,8 +103,20 @@ pub(super) fn status(
         replicas,
         reporting_cell: None,
         selector: deployment.instance_selector(),
-        suspended: deployment.is_suspended().then_some(true),
+        suspended: are_suspended(deployment, own).then_some(true),
         updated_replicas: Some(count(&has_template)),
+    }
+}
+
+/// Returns whether all Instances that stay are marked as suspended. Without Instances, only the WorkloadDeployment knows.
+fn are_suspended(deployment: &WorkloadDeployment, own: &[Arc<Instance>]) -> bool {
+    let mut staying = own
+        .iter()
+        .filter(|it| !is_terminating(it.as_ref()))
+        .peekable();
+    match staying.peek() {
+        None => deployment.is_suspended(),
+        Some(_) => staying.all(|it| it.is_suspended()),
     }
 }
 

@@ -94,9 +94,13 @@ fn the_status_says_that_a_deployment_is_suspended() {
         held.status.get_or_insert_default().conditions.push(denied);
         held
     };
-    for instance in [made(&one, "web-0", true), held(), marked(held())] {
+    for (instance, is_marked) in [
+        (made(&one, "web-0", true), false),
+        (held(), false),
+        (marked(held()), true),
+    ] {
         let status = status(&suspended(one.clone()), vec![instance]);
-        assert_eq!(status.suspended, Some(true));
+        assert_eq!(status.suspended, is_marked.then_some(true));
         assert_eq!((status.replicas, status.ready_replicas), (1, 0));
         let available = available(&status);
         assert_eq!(available.status, ConditionStatus::False);
@@ -106,4 +110,7 @@ fn the_status_says_that_a_deployment_is_suspended() {
     assert_eq!((resumed.suspended, resumed.ready_replicas), (None, 1));
     let late = status(&one, vec![marked(made(&one, "web-0", true))]);
     assert_eq!(available(&late).reason, reason::SUSPENDED);
+    assert_eq!(late.suspended, Some(true));
+    let none = status(&suspended(one.clone()), Vec::new());
+    assert_eq!(none.suspended, Some(true));
 }
