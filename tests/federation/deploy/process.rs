@@ -182,7 +182,12 @@ pub(super) fn arguments(container: &Value) -> anyhow::Result<Vec<String>> {
     let mut variables = BTreeMap::new();
     for variable in container["env"].as_array().context("no env")? {
         let name = variable["name"].as_str().context("no name")?;
-        let value = variable["value"].as_str().context("no value")?;
+        let Some(value) = variable["value"].as_str() else {
+            let field = &variable["valueFrom"]["fieldRef"]["fieldPath"];
+            ensure!(field.is_string(), "{name} has no value");
+            // No argument uses a field of the Pod.
+            continue;
+        };
         // A value may use the variables before it.
         variables.insert(name.to_owned(), expanded(value, &variables));
     }
