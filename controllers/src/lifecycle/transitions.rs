@@ -1,7 +1,7 @@
 //! Decides which changes lead to an event for customers. There is none while the service is suspended, except about the
 //! suspension itself.
 
-use api::condition;
+use api::condition::{self, Condition};
 use api::instance::READY;
 use api::reasons::{instance as of_ready, lifecycle as reason};
 use api::workload_deployment::AVAILABLE;
@@ -16,7 +16,7 @@ pub(super) struct LifeEvent {
     pub(super) note: String,
 }
 
-/// What the condition `Ready` says about the life of an Instance.
+/// The phase of an Instance, according to its condition `Ready`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// It has not run yet, or nothing is known.
@@ -38,10 +38,13 @@ const PROBLEMS: [&str; 4] = [
 /// The reasons of an Instance whose process ends.
 const STOPS: [&str; 2] = [reason::STOPPING, "Stopped"];
 
+fn ready(instance: &Instance) -> Option<&Condition> {
+    condition::find(&instance.status.as_ref()?.conditions, READY)
+}
+
 /// Returns the phase, and the message of the condition.
 fn phase(instance: &Instance) -> (Phase, &str) {
-    let conditions = instance.status.as_ref().map(|status| &status.conditions);
-    let Some(ready) = conditions.and_then(|conditions| condition::find(conditions, READY)) else {
+    let Some(ready) = ready(instance) else {
         return (Phase::Waiting, "");
     };
     let mut problems = PROBLEMS.into_iter();
@@ -80,9 +83,7 @@ pub(super) fn of_instance(former: &Instance, written: &Instance) -> Option<LifeE
 }
 
 fn lacks_quota(instance: &Instance) -> bool {
-    let conditions = instance.status.as_ref().map(|status| &status.conditions);
-    let ready = conditions.and_then(|conditions| condition::find(conditions, READY));
-    ready.is_some_and(|ready| ready.reason == of_ready::PENDING_QUOTA)
+    ready(instance).is_some_and(|ready| ready.reason == of_ready::PENDING_QUOTA)
 }
 
 /// Returns the event about the deletion of an Instance.
@@ -149,7 +150,7 @@ pub(super) fn of_refusal(
 
 #[cfg(test)]
 mod tests {
-    use api::condition::{Condition, ConditionStatus};
+    use api::condition::ConditionStatus;
     use api::{InstanceStatus, WorkloadDeploymentStatus};
 
     use super::*;
@@ -246,6 +247,11 @@ mod tests {
         let told = |written| of_deployment(&new, &written).map(|event| event.reason);
         assert_eq!(told(with_status(1, false)), None);
         assert_eq!(told(with_status(1, true)), Some("ProjectPaused"));
+        // A CRD without the field drops it.
+        let [before, mut after] = [1, 3].map(|desired| with_status(desired, false));
+        after.metadata.annotations =
+            Some([(api::annotations::SUSPENDED.to_owned(), "true".to_owned())].into());
+        assert_eq!(of_deployment(&before, &after), None);
     }
 
     #[test]

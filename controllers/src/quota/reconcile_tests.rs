@@ -319,6 +319,24 @@ async fn a_grant_that_the_watch_shows_needs_no_request_to_the_project() {
     assert_eq!(system.project.requests(), requests);
 }
 
+/// A claim of the Go manager does not say for which Instance it was made, and the watch can be behind.
+#[tokio::test(start_paused = true)]
+async fn a_watched_claim_without_a_uid_is_read_before_the_gate_opens() {
+    let system = System::start_watched(new_instance(), true, true).await;
+    system.reconcile().await;
+    system
+        .project
+        .modify::<ResourceClaim>("default", CLAIM, |claim| {
+            claim["metadata"]["annotations"] = json!({api::annotations::INSTANCE_NAME: NAME});
+        });
+    system.grant(CLAIM);
+    settle().await;
+    let requests = system.project.requests();
+    system.reconcile().await;
+    assert_eq!(system.project.requests(), requests + 1);
+    assert_eq!(system.gates(), ["Network"]);
+}
+
 /// The watch shows a granted claim of a former Instance.
 #[tokio::test(start_paused = true)]
 async fn a_watched_claim_of_a_former_instance_is_made_anew() {
