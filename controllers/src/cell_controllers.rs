@@ -203,12 +203,15 @@ fn quota_watches(
     }
 }
 
-/// Wakes the controllers for each WorkloadDeployment and Instance of the cell.
-fn wake_all(queues: &CellQueues, cell: &Arc<CellCaches>) {
-    cell.deployments
-        .replay(|change| queues.wake(CellSource::Deployments, change, cell));
-    cell.instances
-        .replay(|change| queues.wake(CellSource::Instances, change, cell));
+/// Returns a function that wakes the controllers for each WorkloadDeployment and Instance of the cell.
+fn wake_all(cell: &Arc<CellCaches>, queues: &CellQueues) -> impl FnOnce() + Send + 'static {
+    let (cell, queues) = (Arc::clone(cell), queues.clone());
+    move || {
+        cell.deployments
+            .replay(|change| queues.wake(CellSource::Deployments, change, &cell));
+        cell.instances
+            .replay(|change| queues.wake(CellSource::Instances, change, &cell));
+    }
 }
 
 /// Starts the caches and the controllers of a cell.
@@ -251,8 +254,11 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
     });
 
     let mut wiring = Wiring::new(tasks, clock);
-    let what = "WorkloadDeployments of the cell";
-    wiring.watch(what, deployments, client.clone());
+    wiring.watch(
+        "WorkloadDeployments of the cell",
+        deployments,
+        client.clone(),
+    );
     wiring.watch("Instances of the cell", instances, client.clone());
     wiring.watch_if_served(
         "HorizontalPodAutoscalers of the cell",
@@ -271,10 +277,7 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
             client: client.clone(),
         },
     );
-    let ready = wiring.ready_to_write(may_write, &metrics, {
-        let (cell, queues) = (Arc::clone(&cell), queues.clone());
-        move || wake_all(&queues, &cell)
-    });
+    let ready = wiring.ready_to_write(may_write, &metrics, wake_all(&cell, &queues));
     let watches = quota_watches(&cell, &queues, tasks, &metrics);
     let ledgers = quota.map(|connect| Arc::new(Ledgers::new(connect, Some(watches))));
     let replacement = ReplacementQuota::new(Arc::clone(&cell), ledgers.clone());

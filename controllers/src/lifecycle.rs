@@ -27,8 +27,8 @@ const OF_DEPLOYMENTS: &str = "compute.datumapis.com/workload-deployment-controll
 /// Publishes the events of a cell. Nothing is published without the Workload, because customers look for its events.
 #[derive(Clone)]
 pub(crate) struct Lifecycle {
-    pub(crate) cell: Arc<CellCaches>,
-    pub(crate) publisher: EventPublisher,
+    cell: Arc<CellCaches>,
+    publisher: EventPublisher,
 }
 
 impl Lifecycle {

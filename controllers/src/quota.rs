@@ -131,17 +131,18 @@ impl QuotaController {
             return Ok(Outcome::Settled);
         }
         let watched = self.watched_claims(key);
-        let mut granted = watched.iter().filter(|claim| is_granted(claim));
-        if is_settled(&instance) && granted.clone().next().is_some() {
+        if is_settled(&instance) && watched.iter().any(|claim| is_granted(claim)) {
             self.note_waiting(key, None);
             return Ok(Outcome::Settled);
         }
         let requests = amounts::requests(&instance.spec);
         // A watch that is behind can show a claim without a UID that was made for a former Instance.
-        let usable = granted.find(|claim| {
-            claim::is_of(claim.meta(), instance.meta()) && fits(claim, &instance, &requests)
+        let usable = watched.into_iter().find(|claim| {
+            is_granted(claim)
+                && claim::is_of(claim.meta(), instance.meta())
+                && fits(claim, &instance, &requests)
         });
-        let mut access = self.look(key, usable.cloned()).await;
+        let mut access = self.look(key, usable).await;
         self.note_try(key, &access.ledger);
         // The Instance may have changed during the requests to the project.
         let Some(mut instance) = self.newest(key, &instance)? else {

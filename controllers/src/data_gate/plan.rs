@@ -25,7 +25,7 @@ const LATER: [(Duration, Duration); 2] = [
 /// The observations of the controller.
 pub(super) struct Observed<'a> {
     pub(super) instance: &'a Instance,
-    /// What the Instance waits for.
+    /// The companions that the Instance waits for, or why they are not known.
     pub(super) needs: &'a Result<Needed, Unmet>,
     /// The companions that the Instance needs and the cell has, and the version of their source.
     pub(super) companions: &'a BTreeMap<Source, SourceVersion>,

@@ -16,7 +16,7 @@ use crate::runtime::{ReconcileContext, ReconcileError};
 pub(super) struct Marks {
     /// Whether an Instance has changed.
     pub(super) is_changed: bool,
-    /// What the API server has said when it first refused or did not store a write.
+    /// The reason of the first write that the API server refused or did not store.
     pub(super) refusal: Option<String>,
 }
 

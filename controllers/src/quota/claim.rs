@@ -76,16 +76,17 @@ pub(super) fn instance_name(claim: &ObjectMeta) -> Option<&str> {
 /// Returns whether a claim was made for a former Instance of the same name. A claim of the Go manager, or of a former
 /// version, does not say for which Instance it was made.
 pub(super) fn is_of_former(claim: &ObjectMeta, instance: &ObjectMeta) -> bool {
-    let annotations = claim.annotations.as_ref();
-    let uid = annotations.and_then(|annotations| annotations.get(annotations::INSTANCE_UID));
-    uid.is_some_and(|uid| Some(uid) != instance.uid.as_ref())
+    instance_uid(claim).is_some_and(|uid| Some(uid) != instance.uid.as_ref())
 }
 
 /// Returns whether a claim says that it was made for this Instance.
 pub(super) fn is_of(claim: &ObjectMeta, instance: &ObjectMeta) -> bool {
-    let annotations = claim.annotations.as_ref();
-    let uid = annotations.and_then(|annotations| annotations.get(annotations::INSTANCE_UID));
-    uid.is_some() && uid == instance.uid.as_ref()
+    instance_uid(claim).is_some_and(|uid| Some(uid) == instance.uid.as_ref())
+}
+
+/// Returns the UID of the Instance that a claim says it was made for.
+fn instance_uid(claim: &ObjectMeta) -> Option<&String> {
+    claim.annotations.as_ref()?.get(annotations::INSTANCE_UID)
 }
 
 /// Returns a new claim of this name, for the Instance with this UID.

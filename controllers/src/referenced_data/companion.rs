@@ -48,7 +48,7 @@ struct Wanted<'a> {
     referenced_by: BTreeSet<String>,
 }
 
-/// What the reconciliation of a companion has changed for WorkloadDeployments.
+/// The changes for WorkloadDeployments that the reconciliation of a companion has brought.
 #[derive(Debug, Default)]
 pub(super) struct Synced {
     /// Whether [`Companions::problem`] has changed.
@@ -134,7 +134,7 @@ impl Companions {
         key: &SourceKey,
     ) -> Result<Synced, ReconcileError> {
         project.require(&project.deployments)?;
-        // What is read from now on proves nothing about releases that begin later.
+        // The following reads prove nothing about releases that begin later.
         let releasing = lock(&self.releases).names(key);
         let (readable, undecodable) = project.data.users(&key.namespace, &key.source);
         let undecodable = undecodable.iter().map(|it| &it.metadata);

@@ -225,7 +225,8 @@ async fn publish(announcement: Announcement) -> &'static str {
         Ok(Err(error)) => error.to_string(),
         Err(elapsed) => elapsed.to_string(),
     };
-    // The failure is only logged at debug level, because a condition contains the same information.
+    // The failure is only logged at debug level, because a condition contains the same information. Only that an
+    // Instance is being deleted, and that a WorkloadDeployment was scaled, is in no condition.
     debug!(
         problem,
         reason = event.reason,

@@ -24,7 +24,7 @@ use crate::http_error::HttpError;
 use crate::metrics::Webhook;
 use crate::status::json_response;
 
-/// What admission needs besides the requests.
+/// The facts and names that admission uses besides the requests.
 #[derive(Clone)]
 pub struct Admission {
     /// Looks up facts about the projects.

@@ -51,16 +51,20 @@ fn made(deployment: &WorkloadDeployment, name: &str, ready: bool) -> Instance {
     instance
 }
 
-fn steps_for(deployment: &WorkloadDeployment, instances: Vec<Instance>) -> Vec<String> {
-    let steps = plan(&Observed {
+/// Plans for a deployment without an autoscaler, in a cell that was not asked for quota.
+fn plan_for(deployment: &WorkloadDeployment, instances: &[Arc<Instance>]) -> Plan {
+    plan(&Observed {
         deployment,
-        instances: &shared(instances),
+        instances,
         undecodable: &[],
         autoscaler: &AutoscalerView::default(),
         quota: &QuotaAnswers::new(),
         now: now(),
     })
-    .steps;
+}
+
+fn steps_for(deployment: &WorkloadDeployment, instances: Vec<Instance>) -> Vec<String> {
+    let steps = plan_for(deployment, &shared(instances)).steps;
     steps
         .iter()
         .map(|step| match step {
@@ -125,16 +129,7 @@ fn what_is_settled_has_no_steps() {
         made(&deployment, "web-0", true),
         made(&deployment, "web-1", true),
     ]);
-    let observe = |deployment| {
-        plan(&Observed {
-            deployment,
-            instances: &instances,
-            undecodable: &[],
-            autoscaler: &AutoscalerView::default(),
-            quota: &QuotaAnswers::new(),
-            now: now(),
-        })
-    };
+    let observe = |deployment| plan_for(deployment, &instances);
     let mut settled = deployment.clone();
     settled.status = observe(&deployment).status;
     assert_eq!(observe(&settled), Plan::default());
@@ -242,16 +237,8 @@ fn a_foreign_hash_is_replaced_without_replacing_the_machine() {
     let deployment = deployment(1);
     let mut instance = made(&deployment, "web-0", true);
     instance.spec.controller.as_mut().unwrap().template_hash = "6b9d8f7c5".into();
-    let observe = |deployment: &WorkloadDeployment| {
-        plan(&Observed {
-            deployment,
-            instances: &shared([instance.clone()]),
-            undecodable: &[],
-            autoscaler: &AutoscalerView::default(),
-            quota: &QuotaAnswers::new(),
-            now: now(),
-        })
-    };
+    let observe =
+        |deployment: &WorkloadDeployment| plan_for(deployment, &shared([instance.clone()]));
     let observed = observe(&deployment);
     assert_eq!((observed.steps.len(), observed.refresh.len()), (0, 1));
     // The plan replaces an Instance of another template.
@@ -272,14 +259,7 @@ fn a_report_with_a_foreign_hash_counts_until_the_template_changes() {
         instance
     };
     let current = |deployment: &WorkloadDeployment, instance: Instance| {
-        let plan = plan(&Observed {
-            deployment,
-            instances: &shared([instance]),
-            undecodable: &[],
-            autoscaler: &AutoscalerView::default(),
-            quota: &QuotaAnswers::new(),
-            now: now(),
-        });
+        let plan = plan_for(deployment, &shared([instance]));
         plan.status.unwrap().current_replicas
     };
     let changed = changed(&deployment);
@@ -297,14 +277,7 @@ fn a_report_with_a_foreign_hash_counts_until_the_template_changes() {
 fn an_unsupported_management_policy_is_reported_and_does_nothing() {
     let mut parallel = deployment(1);
     parallel.spec.scale_settings.instance_management_policy = "Parallel".into();
-    let plan = plan(&Observed {
-        deployment: &parallel,
-        instances: &[],
-        undecodable: &[],
-        autoscaler: &AutoscalerView::default(),
-        quota: &QuotaAnswers::new(),
-        now: now(),
-    });
+    let plan = plan_for(&parallel, &[]);
     assert!(plan.steps.is_empty());
     let conditions = plan.status.unwrap().conditions;
     assert_eq!(
@@ -315,14 +288,7 @@ fn an_unsupported_management_policy_is_reported_and_does_nothing() {
 
 /// Returns the status that is planned for these Instances.
 fn status(deployment: &WorkloadDeployment, instances: Vec<Instance>) -> WorkloadDeploymentStatus {
-    let plan = plan(&Observed {
-        deployment,
-        instances: &shared(instances),
-        undecodable: &[],
-        autoscaler: &AutoscalerView::default(),
-        quota: &QuotaAnswers::new(),
-        now: now(),
-    });
+    let plan = plan_for(deployment, &shared(instances));
     plan.status.unwrap()
 }
 
@@ -443,14 +409,7 @@ fn of_several_causes_the_one_that_says_most_is_shown() {
 #[test]
 fn the_selector_selects_the_instances() {
     let one = deployment(1);
-    let plan = plan(&Observed {
-        deployment: &one,
-        instances: &[],
-        undecodable: &[],
-        autoscaler: &AutoscalerView::default(),
-        quota: &QuotaAnswers::new(),
-        now: now(),
-    });
+    let plan = plan_for(&one, &[]);
     let selector = plan.status.unwrap().selector.unwrap();
     let (key, value) = selector.split_once('=').unwrap();
     let labels = linking_labels(&one, 0);
@@ -461,16 +420,7 @@ fn the_selector_selects_the_instances() {
 #[test]
 fn deletion_waits_for_the_instances() {
     let going = terminating(deployment(1));
-    let observe = |instances: Vec<Instance>| {
-        plan(&Observed {
-            deployment: &going,
-            instances: &shared(instances),
-            undecodable: &[],
-            autoscaler: &AutoscalerView::default(),
-            quota: &QuotaAnswers::new(),
-            now: now(),
-        })
-    };
+    let observe = |instances: Vec<Instance>| plan_for(&going, &shared(instances));
     let plan = observe(vec![made(&going, "web-0", true)]);
     assert_eq!(
         (plan.delete.len(), plan.remove_finalizer, plan.status),
@@ -526,14 +476,7 @@ fn too_many_replicas_are_reported_and_nothing_happens() {
     let instances = shared([made(&many, "web-0", true), made(&many, "web-2", false)]);
     for replicas in [None, Some(i32::MAX)] {
         many.spec.replicas = replicas;
-        let plan = plan(&Observed {
-            deployment: &many,
-            instances: &instances,
-            undecodable: &[],
-            autoscaler: &AutoscalerView::default(),
-            quota: &QuotaAnswers::new(),
-            now: now(),
-        });
+        let plan = plan_for(&many, &instances);
         assert_eq!(plan.steps, []);
         let conditions = plan.status.unwrap().conditions;
         let available = condition::find(&conditions, AVAILABLE).unwrap();

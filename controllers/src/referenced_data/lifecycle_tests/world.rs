@@ -45,7 +45,7 @@ pub(super) struct Planes {
     pub(super) companion: Option<Companion>,
 }
 
-/// What the reconciliation of the companion does next.
+/// The next step of the reconciliation of the companion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Action {
     Nothing,

@@ -18,14 +18,7 @@ fn marked(mut instance: Instance) -> Instance {
 }
 
 fn marks(deployment: &WorkloadDeployment, instances: Vec<Instance>) -> Vec<String> {
-    let plan = plan(&Observed {
-        deployment,
-        instances: &shared(instances),
-        undecodable: &[],
-        autoscaler: &AutoscalerView::default(),
-        quota: &QuotaAnswers::new(),
-        now: now(),
-    });
+    let plan = plan_for(deployment, &shared(instances));
     plan.suspend.iter().map(|it| it.name_any()).collect()
 }
 

@@ -42,14 +42,7 @@ fn an_unknown_field_changes_the_hash_at_every_level() {
 /// Returns the names of the Instances to replace and to refresh.
 fn rollout(deployment: &WorkloadDeployment, instance: &Instance) -> (Vec<String>, usize) {
     let instances = shared([instance.clone()]);
-    let plan = plan(&Observed {
-        deployment,
-        instances: &instances,
-        undecodable: &[],
-        autoscaler: &AutoscalerView::default(),
-        quota: &QuotaAnswers::new(),
-        now: now(),
-    });
+    let plan = plan_for(deployment, &instances);
     let steps = steps_for(deployment, vec![instance.clone()]);
     assert_eq!(steps.len(), plan.steps.len());
     (steps, plan.refresh.len())
@@ -172,14 +165,7 @@ fn a_report_with_the_hash_from_before_a_default_counts_until_the_template_change
     *template = with_default(json!(template));
     instance.spec = with_default(json!(instance.spec));
     let current = |deployment: &WorkloadDeployment, instance: &Instance| {
-        let plan = plan(&Observed {
-            deployment,
-            instances: &shared([instance.clone()]),
-            undecodable: &[],
-            autoscaler: &AutoscalerView::default(),
-            quota: &QuotaAnswers::new(),
-            now: now(),
-        });
+        let plan = plan_for(deployment, &shared([instance.clone()]));
         plan.status.unwrap().current_replicas
     };
     let mut refreshed = instance.clone();
@@ -225,14 +211,7 @@ fn an_instance_without_a_field_of_its_template_is_reported() {
     let mut deployment = deployment(1);
     deployment.spec.template = fixtures::object(objects::later_template());
     let says = |instance: Instance| {
-        let plan = plan(&Observed {
-            deployment: &deployment,
-            instances: &shared([instance]),
-            undecodable: &[],
-            autoscaler: &AutoscalerView::default(),
-            quota: &QuotaAnswers::new(),
-            now: now(),
-        });
+        let plan = plan_for(&deployment, &shared([instance]));
         assert!(plan.steps.is_empty() && plan.refresh.is_empty());
         let conditions = plan.status.unwrap().conditions;
         let available = condition::find(&conditions, AVAILABLE).unwrap();
