@@ -150,7 +150,7 @@ impl DeploymentController {
             .await;
         // A suspension that fails is shown, whatever else fails.
         let refusal = marks.refusal.clone().or_else(|| {
-            let refusal = errors.refusal()?;
+            let refusal = errors.lasting_refusal()?;
             let shown = self.writer.shown_refusal(context, deployment, "", refusal);
             Some(shown)
         });

@@ -191,7 +191,7 @@ impl InstanceWriteback {
     ) -> CopyReport {
         let refusal = match written {
             Ok(()) => return CopyReport::copied(instance, context.now()),
-            Err(error) => error.hub_refusal(),
+            Err(error) => error.lasting_refusal(),
         };
         let Some(refusal) = refusal else {
             return CopyReport::default();

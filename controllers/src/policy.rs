@@ -82,7 +82,10 @@ impl Controller for PolicyController {
                     break;
                 }
                 let applied = self.apply(context, hub_namespace, desired).await;
-                if let Some(refusal) = applied.as_ref().err().and_then(ReconcileError::hub_refusal)
+                if let Some(refusal) = applied
+                    .as_ref()
+                    .err()
+                    .and_then(ReconcileError::lasting_refusal)
                 {
                     refusals.insert(desired.city.clone(), refusal);
                 }

@@ -165,7 +165,7 @@ impl Projector {
                     instance: instance.as_ref(),
                     deployment: deployment.as_ref(),
                     projection: projection.as_ref(),
-                    cell: self.cell_of(instance.as_ref()),
+                    cell: self.cell_of(instance.as_ref().or(projection.as_ref())),
                     now: context.now(),
                 };
                 self.project(context, &project, name, &observed).await?
@@ -327,7 +327,7 @@ impl Projector {
                 return Ok(Outcome::Gone);
             }
         }
-        let plan = plan(observed);
+        let mut plan = plan(observed);
         if plan == plan::Plan::default() {
             return Ok(Outcome::Settled);
         }
@@ -335,10 +335,16 @@ impl Projector {
         if let (Some(_), Some(owner)) = (&plan.apply, observed.deployment) {
             confirm_owner(project, observed.upstream, &owner.name_any(), Some(owner)).await?;
         }
+        let mut proof = Ok(());
         if plan.delete {
-            self.prove_gone(project, &hub, name, observed).await?;
+            proof = self.prove_gone(project, &hub, name, observed).await;
+            match &proof {
+                Ok(()) => plan.status = None,
+                Err(_) => plan.delete = false,
+            }
         }
         self.execute(context, project, name, observed, plan).await?;
+        proof?;
         Ok(Outcome::Settled)
     }
 

@@ -214,15 +214,21 @@ async fn a_new_instance_has_its_gates_in_order_and_the_location_of_the_cell() {
 #[tokio::test(start_paused = true)]
 async fn a_refused_instance_is_an_error_that_the_status_shows() {
     let (planes, controller) = start().await;
-    planes.cell.fail(Fault::refuse(422).on(&[Verb::Create]));
-    let error = reconcile(&controller, object_key("web"))
-        .await
-        .unwrap()
-        .unwrap_err();
-    assert!(error.refusal().is_some(), "{error}");
-    let status = json!(deployment(&planes).unwrap().status).to_string();
-    assert!(status.contains("not now"), "{status}");
-    planes.cell.heal();
+    for (fault, message) in [
+        (Fault::refuse(422), "not now"),
+        (Fault::webhook_down(), "failed calling webhook"),
+    ] {
+        planes.cell.fail(fault.on(&[Verb::Create]));
+        let error = reconcile(&controller, object_key("web"))
+            .await
+            .unwrap()
+            .unwrap_err();
+        assert!(error.lasting_refusal().is_some(), "{error}");
+        let status = json!(deployment(&planes).unwrap().status).to_string();
+        assert!(status.contains(message), "{status}");
+        planes.cell.heal();
+        settle().await;
+    }
     planes.cell.fail(Fault::hang().on_writes());
     assert!(reconcile(&controller, object_key("web")).await.is_none());
     assert!(

@@ -16,7 +16,8 @@ use crate::runtime::{ReconcileContext, ReconcileError};
 pub(super) struct Marks {
     /// Whether an Instance has changed.
     pub(super) is_changed: bool,
-    /// The reason of the first write that the API server refused or did not store.
+    /// The reason of the first write that the API server refused or did not store, or for which it could not call a
+    /// webhook.
     pub(super) refusal: Option<String>,
 }
 
@@ -37,7 +38,10 @@ impl DeploymentController {
             }
             let suspended = deployment.is_suspended();
             let written = self.set_suspended(context, to, instance, suspended).await;
-            let refusal = written.as_ref().err().and_then(ReconcileError::refusal);
+            let refusal = written
+                .as_ref()
+                .err()
+                .and_then(ReconcileError::lasting_refusal);
             if let Some(refusal) = refusal.filter(|_| marks.refusal.is_none()) {
                 let shown = self.writer.shown_refusal(context, deployment, "", refusal);
                 marks.refusal = Some(shown);

@@ -13,7 +13,10 @@ pub(super) const REFUSED_POLICY: Duration = Duration::from_mins(1);
 
 /// Returns the message of the hub's API server if it refused the write.
 pub(super) fn refusal_of(written: &Result<(), ReconcileError>) -> Option<String> {
-    written.as_ref().err().and_then(ReconcileError::hub_refusal)
+    written
+        .as_ref()
+        .err()
+        .and_then(ReconcileError::lasting_refusal)
 }
 
 /// Returns when to reconcile next. The event of a policy triggers a reconciliation, but a refused policy has no event.

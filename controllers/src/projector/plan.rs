@@ -14,7 +14,7 @@ use crate::generation::instance_status;
 use crate::hub::cells::CellState;
 use crate::hub::upstream::Upstream;
 use crate::objects::{StringMap, covers, is_terminating, recorded_hub_namespace};
-use freshness::fresh;
+use freshness::{cut_off, fresh};
 
 /// Labels that are copied from an Instance on the hub to its projection.
 const COPIED_LABELS: [&str; 7] = [
@@ -39,7 +39,7 @@ pub(super) struct Observed<'a> {
     pub(super) deployment: Option<&'a Arc<WorkloadDeployment>>,
     /// The Instance of the same name in the project.
     pub(super) projection: Option<&'a Arc<Instance>>,
-    /// The state of the cell of the Instance.
+    /// The state of the cell of the Instance, or of the projection if the hub has no Instance.
     pub(super) cell: CellState,
     pub(super) now: Timestamp,
 }
@@ -49,6 +49,7 @@ pub(super) struct Observed<'a> {
 pub(super) struct Plan {
     pub(super) apply: Option<Desired>,
     pub(super) status: Option<InstanceStatus>,
+    /// Whether to delete the projection, if the hub proves that the Instance is gone. Then its status is not written.
     pub(super) delete: bool,
 }
 
@@ -67,9 +68,11 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
         ..
     } = *observed;
     let Some(instance) = instance else {
-        let ours = projection.is_some_and(|projection| is_projection(projection, observed));
+        let ours =
+            projection.filter(|it| is_projection(it, observed) && !is_terminating(it.as_ref()));
         return Plan {
-            delete: ours && projection.is_some_and(|p| !is_terminating(p.as_ref())),
+            status: ours.and_then(|it| cut_off(it, &observed.cell, observed.now)),
+            delete: ours.is_some(),
             ..Plan::default()
         };
     };

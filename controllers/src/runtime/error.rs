@@ -144,17 +144,17 @@ impl ReconcileError {
         }
     }
 
-    /// Returns the message of the hub's API server if it would refuse the same write again, or if it cannot call an
+    /// Returns the message of the API server if it would refuse the same write again, or if it cannot call an
     /// admission webhook. The message is for a condition.
-    pub(crate) fn hub_refusal(&self) -> Option<String> {
+    pub(crate) fn lasting_refusal(&self) -> Option<String> {
         match self {
             Self::Api { source, .. } if is_webhook_down(source) => {
                 let text = without_cause(&self.to_string());
                 Some(text.chars().take(REFUSAL_MAX).collect())
             }
             Self::Several { first, outage, .. } => first
-                .hub_refusal()
-                .or_else(|| outage.as_ref()?.hub_refusal()),
+                .lasting_refusal()
+                .or_else(|| outage.as_ref()?.lasting_refusal()),
             _ => self.refusal(),
         }
     }
@@ -229,10 +229,11 @@ impl FirstError {
         self.retry_after.is_some() || outages.any(|outage| outage == Outage::Unreachable)
     }
 
-    /// Returns the message of the first error if the API server would refuse the same request again. The message is for
-    /// a condition of the object that caused the request.
-    pub(crate) fn refusal(&self) -> Option<String> {
-        self.first.as_ref().and_then(ReconcileError::refusal)
+    /// Returns the first message for which [`ReconcileError::lasting_refusal`] returns one. The message is for a
+    /// condition of the object that caused the request.
+    pub(crate) fn lasting_refusal(&self) -> Option<String> {
+        let mut errors = [&self.first, &self.outage].into_iter().flatten();
+        errors.find_map(ReconcileError::lasting_refusal)
     }
 
     /// Returns the first error, if there is one. The error has the outage and the longest Retry-After of all errors.

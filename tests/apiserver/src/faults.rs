@@ -92,6 +92,13 @@ impl Fault {
         Self::answer(code.as_u16(), status.to_string())
     }
 
+    /// Rejects the requests like an API server that cannot call an admission webhook.
+    pub fn webhook_down() -> Self {
+        let message = r#"failed calling webhook "a.example": refused"#;
+        let status = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message);
+        Self::answer(500, status.status().to_string())
+    }
+
     /// Answers reads of this object as if it were absent.
     pub fn absent<K: kube::Resource<DynamicType = ()>>(name: &str) -> Self {
         let status = Refusal::not_found(KindId::of::<K>().kind(), name).status();

@@ -2,6 +2,7 @@
 
 use api::annotations;
 use api::condition;
+use apiserver::ObjectPart;
 
 use super::*;
 
@@ -136,4 +137,27 @@ async fn a_suspension_that_is_not_stored_is_shown_and_not_repeated() {
     let available = condition::find(&status.conditions, "Available").unwrap();
     assert_eq!(available.reason, "Suspended");
     assert!(available.message.contains("web-0"), "{}", available.message);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_suspension_that_a_broken_webhook_stops_is_shown() {
+    let (planes, controller) = start_running().await;
+    planes.cell.fail(
+        Fault::webhook_down()
+            .of::<Instance>()
+            .part(ObjectPart::Status),
+    );
+    set_suspended(&planes, Some("true")).await;
+    reconcile(&controller, object_key("web"))
+        .await
+        .unwrap()
+        .unwrap_err();
+    let status = deployment(&planes).unwrap().status.unwrap();
+    let available = condition::find(&status.conditions, "Available").unwrap();
+    assert_eq!(
+        (status.suspended, available.reason.as_str()),
+        (None, "Suspended")
+    );
+    let message = &available.message;
+    assert!(message.contains("failed calling webhook"), "{message}");
 }

@@ -26,14 +26,7 @@ fn refusals() -> [(Fault, &'static str); 3] {
             "audited",
         ),
         (answer(422, "Invalid", "cityCode is odd"), "odd"),
-        (
-            answer(
-                500,
-                "InternalError",
-                "failed calling webhook \"a\": refused",
-            ),
-            "failed calling webhook",
-        ),
+        (Fault::webhook_down().on_writes(), "failed calling webhook"),
     ]
 }
 

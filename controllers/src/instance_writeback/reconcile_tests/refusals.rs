@@ -21,14 +21,10 @@ fn answer(code: u16, reason: &str, message: &str) -> Fault {
 
 /// Returns the refusals. Each has a word of the message.
 fn refusals() -> [(Fault, &'static str); 3] {
-    let webhook = "failed calling webhook \"a\": refused";
     [
         (answer(403, "Forbidden", "it is being audited"), "audited"),
         (answer(422, "Invalid", "spec is odd"), "odd"),
-        (
-            answer(500, "InternalError", webhook),
-            "failed calling webhook",
-        ),
+        (Fault::webhook_down().on_writes(), "failed calling webhook"),
     ]
 }
 

@@ -49,6 +49,20 @@ pub(super) fn fresh<'a>(
     Cow::Owned(status)
 }
 
+/// Returns the status of a projection without a copy on the hub, if its cell is cut off and the status does not say so
+/// yet. The Instance may still run in the cell.
+pub(super) fn cut_off(
+    projection: &Instance,
+    cell: &CellState,
+    now: Timestamp,
+) -> Option<InstanceStatus> {
+    if !cell.is_cut_off() || shown_since(projection).is_some() {
+        return None;
+    }
+    let status = projection.status.clone().unwrap_or_default();
+    Some(fresh(projection, &status, projection, cell, now).into_owned())
+}
+
 /// Returns since when the projection shows that its cell cannot be reached.
 fn shown_since(projection: &Instance) -> Option<Timestamp> {
     let status = projection.status.as_ref()?;

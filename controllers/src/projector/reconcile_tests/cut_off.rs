@@ -21,6 +21,13 @@ async fn stays(planes: &FakePlanes, projector: &Projector) -> bool {
     is_kept
 }
 
+/// Returns the status and the reason of `Ready` in the project.
+fn shown(planes: &FakePlanes) -> (ConditionStatus, String) {
+    let status = projection(planes).unwrap().status.unwrap();
+    let ready = api::condition::find(&status.conditions, "Ready").unwrap();
+    (ready.status, ready.reason.clone())
+}
+
 /// I-12: only the cell of an Instance knows whether the Instance is gone. The report of the WorkloadDeployment may be
 /// that of another cell of the city.
 #[tokio::test(start_paused = true)]
@@ -36,6 +43,13 @@ async fn a_copy_that_was_deleted_by_hand_proves_nothing_while_its_cell_cannot_be
         planes.hub.remove::<Instance>(HUB_NAMESPACE, NAME);
         settle().await;
         assert!(stays(&planes, &projector).await);
+        assert_eq!(
+            shown(&planes),
+            (ConditionStatus::Unknown, "CellUnreachable".to_owned())
+        );
+        take_writes(&planes.servers());
+        assert!(stays(&planes, &projector).await);
+        assert_eq!(take_writes(&planes.servers()), [""; 0]);
         // The cell is back, or it has left the federation.
         match is_left {
             false => join(&planes, later).await,

@@ -180,7 +180,7 @@ mod tests {
                 r#"failed calling webhook "a.example": failed to call webhook: read tcp 10.0.0.1:{port}: reset"#
             );
             let error = answer(json!({"code": 500, "message": text}));
-            ReconcileError::api("apply Pod a", error).hub_refusal()
+            ReconcileError::api("apply Pod a", error).lasting_refusal()
         };
         assert_eq!(message(4711), message(4712));
         assert!(message(4711).is_some_and(|it| it.contains("\"a.example\"")));
@@ -199,7 +199,7 @@ mod tests {
             for step in steps {
                 errors.note::<()>(Err(step));
             }
-            assert!(errors.refusal().is_some());
+            assert!(errors.lasting_refusal().is_some());
             let error = errors.result().unwrap_err();
             assert_eq!(error.outage(), Some(Outage::Unreachable));
             assert_eq!(error.retry_after(), retry_after.map(Duration::from_secs));
