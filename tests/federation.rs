@@ -324,6 +324,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared referenced_data::data_reach_the_cells_of_their_workload;
         Shared referenced_data::workloads_share_a_source;
         Shared referenced_data::a_restart_replaces_the_instances;
+        Shared referenced_data::changed_data_replace_the_instances_that_ask;
         Shared refusals::the_words_of_the_hub_are_shown_in_the_project;
         Shared freshness::a_city_without_a_cell;
         Apart freshness::a_cell_that_dies;

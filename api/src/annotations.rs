@@ -27,7 +27,12 @@ pub const EXPECTED_REFERENCED_DATA: &str = "compute.datumapis.com/expected-refer
 pub const REFERENCED_DATA_ERROR: &str = "compute.datumapis.com/referenced-data-error";
 /// Which template and which versions of its ConfigMaps and Secrets [`EXPECTED_REFERENCED_DATA`] was determined for. See
 /// docs/concepts/referenced-data.md.
+///
+/// On an Instance in a cell: the versions that it was made for, if its template has [`ROLL_ON_DATA_CHANGE`].
 pub const REFERENCED_DATA_VERSIONS: &str = "compute.datumapis.com/referenced-data-versions";
+/// In the metadata of a template: `true` if the Instances are to be replaced when one of its ConfigMaps or Secrets
+/// changes. See docs/concepts/referenced-data.md.
+pub const ROLL_ON_DATA_CHANGE: &str = "compute.datumapis.com/roll-on-data-change";
 /// The annotations about referenced data that travel with a WorkloadDeployment, also their absence.
 pub const OF_REFERENCED_DATA: [&str; 3] = [
     EXPECTED_REFERENCED_DATA,
@@ -140,6 +145,18 @@ pub const ALL: &[MetadataKey] = &[
         "WorkloadDeployment; project, hub, cell",
         "`referenced-data`; `federator` copies it",
         "JSON object: the hash of the template, and the version of each source, for which the data were determined.",
+    ),
+    metadata_key(
+        REFERENCED_DATA_VERSIONS,
+        "Instance; cell",
+        "`deployment`",
+        "The same of the WorkloadDeployment when the Instance was made, if the template has `roll-on-data-change`.",
+    ),
+    metadata_key(
+        ROLL_ON_DATA_CHANGE,
+        "`spec.template.metadata` of a Workload; project",
+        "the customer",
+        "`true` if the Instances are to be replaced when one of their ConfigMaps or Secrets changes. See [Referenced data](../concepts/referenced-data.md#change-of-a-source).",
     ),
     metadata_key(
         SUSPENDED,

@@ -129,6 +129,13 @@ impl WorkloadDeployment {
         let suspended = annotations.and_then(|it| it.get(annotations::SUSPENDED));
         suspended.is_some_and(|suspended| suspended == "true")
     }
+
+    /// Returns whether the Instances are to be replaced when a ConfigMap or Secret of the template changes.
+    pub fn rolls_on_data_change(&self) -> bool {
+        let metadata = self.spec.template.metadata.as_ref();
+        let rolls = metadata.and_then(|it| it.annotations.get(annotations::ROLL_ON_DATA_CHANGE));
+        rolls.is_some_and(|rolls| rolls == "true")
+    }
 }
 
 /// Refers to a Workload of the same project and namespace.

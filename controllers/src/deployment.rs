@@ -11,6 +11,7 @@ mod view;
 
 use std::sync::Arc;
 
+use api::annotations::REFERENCED_DATA_VERSIONS;
 use api::instance::InstanceControllerSpec;
 use api::references::references;
 use api::{Instance, InstanceSpec, WorkloadDeployment, finalizers};
@@ -31,7 +32,9 @@ use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use crate::template::template_hash;
 pub(crate) use absent::AbsentInstances;
-use plan::{Plan, RolloutStep, instance_name, linking_labels, ordinal, status_after_refusal};
+use plan::{
+    Plan, RolloutStep, data_record, instance_name, linking_labels, ordinal, status_after_refusal,
+};
 use view::{QuotaAnswers, View};
 
 pub(crate) struct DeploymentController {
@@ -246,7 +249,8 @@ impl DeploymentController {
         existing: Option<&Instance>,
         ordinal: i32,
     ) -> Result<(), ReconcileError> {
-        let mut body = body(deployment, ordinal);
+        let record = data_record(deployment, existing);
+        let mut body = body(deployment, ordinal, record);
         if existing.is_none() {
             self.prepare_new(deployment, &mut body);
         }
@@ -257,6 +261,9 @@ impl DeploymentController {
         let as_wanted = |written: &Instance| {
             let controller = written.spec.controller.as_ref();
             covers(written.labels(), &labels)
+                && record.is_none_or(|record| {
+                    written.annotations().get(REFERENCED_DATA_VERSIONS) == Some(record)
+                })
                 && controller.map(|controller| controller.template_hash.as_str()) == hash
         };
         self.writer
@@ -300,13 +307,17 @@ impl DeploymentController {
     }
 }
 
-/// Returns the Instance of this ordinal. It consists of the template, labels, and an owner reference to the
-/// WorkloadDeployment.
-fn body(deployment: &WorkloadDeployment, ordinal: i32) -> Value {
+/// Returns the Instance of this ordinal. It consists of the template, labels, the record of its data, and an owner
+/// reference to the WorkloadDeployment.
+fn body(deployment: &WorkloadDeployment, ordinal: i32, record: Option<&String>) -> Value {
     let template = &deployment.spec.template;
     let metadata = template.metadata.clone().unwrap_or_default();
     let mut labels = metadata.labels;
     labels.extend(linking_labels(deployment, ordinal));
+    let mut annotations = metadata.annotations;
+    if let Some(record) = record {
+        annotations.insert(REFERENCED_DATA_VERSIONS.to_owned(), record.clone());
+    }
     let controller = InstanceControllerSpec {
         template_hash: template_hash(deployment),
         ..InstanceControllerSpec::default()
@@ -318,7 +329,7 @@ fn body(deployment: &WorkloadDeployment, ordinal: i32) -> Value {
             "name": instance_name(deployment, ordinal),
             "namespace": deployment.namespace(),
             "labels": labels,
-            "annotations": metadata.annotations,
+            "annotations": annotations,
             "ownerReferences": [controller_reference(deployment)],
         },
         "spec": InstanceSpec { controller: Some(controller), ..template.spec.clone() },

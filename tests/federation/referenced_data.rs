@@ -16,8 +16,8 @@ use harness::{Federation, wait};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
-use kube::Api;
 use kube::api::{DeleteParams, ListParams};
+use kube::{Api, ResourceExt};
 use multicluster::connect;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -299,6 +299,44 @@ pub(crate) async fn a_restart_replaces_the_instances(
     let is_new = |it: &Instance| it.metadata.uid != former && is_ready(it);
     wait::until(&instances, name, "replaced", WITHIN, is_new).await?;
     space.until_settled("web", 1).await?;
+    space.delete_workload("web").await?;
+    space.until_empty().await
+}
+
+/// A template with `roll-on-data-change` has its Instances replaced when a source changes, and only then.
+pub(crate) async fn changed_data_replace_the_instances_that_ask(
+    federation: &Federation,
+) -> anyhow::Result<()> {
+    let space = Space::create(federation, "data-roll").await?;
+    create::<ConfigMap>(&space.in_project(), config_map(&json!({"url": "a"}))).await?;
+    for name in ["keys", "pull"] {
+        create::<Secret>(&space.in_project(), secret(name)).await?;
+    }
+    let mut body = using_data("web");
+    body["spec"]["placements"][0]["scaleSettings"]["minReplicas"] = json!(2);
+    body["spec"]["template"]["metadata"]["annotations"] =
+        json!({annotations::ROLL_ON_DATA_CHANGE: "true"});
+    create::<Workload>(&space.in_project(), body).await?;
+    space.until_settled("web", 2).await?;
+    let instances = space.in_cell::<Instance>(DFW);
+    let names = ["web-us-dfw-0", "web-us-dfw-1"];
+    let mut former = Vec::new();
+    for name in names {
+        let instance = instances.get(name).await?;
+        let record = instance
+            .annotations()
+            .get(annotations::REFERENCED_DATA_VERSIONS);
+        ensure!(record.is_some(), "{name} has no record of its data");
+        former.push(instance.metadata.uid);
+    }
+    let change = json!({"data": {"url": "b"}});
+    patch::<ConfigMap>(&space.in_project(), "settings", change).await?;
+    for (name, former) in names.into_iter().zip(former) {
+        let is_new = |it: &Instance| it.metadata.uid != former && is_ready(it);
+        wait::until(&instances, name, "replaced", WITHIN, is_new).await?;
+    }
+    space.until_settled("web", 2).await?;
+    until_value(&space, "b").await?;
     space.delete_workload("web").await?;
     space.until_empty().await
 }

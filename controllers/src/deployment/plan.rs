@@ -1,6 +1,7 @@
 //! Decides which Instances a WorkloadDeployment needs in its cell, and in which order they are created, replaced and
 //! deleted (docs/concepts/flow.md#rollout).
 
+mod data;
 mod observed;
 mod pruned;
 mod rollout;
@@ -14,6 +15,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 
 use crate::objects::{covers, has_finalizer, is_terminating};
+pub(super) use data::data_record;
+use data::lacks_record;
 use observed::{Instances, is_drifted, undecodable};
 pub(super) use observed::{
     Observed, QuotaAnswers, instance_name, linking_labels, ordinal, ordinal_of_name, quota_key,
@@ -31,7 +34,7 @@ pub(super) struct Plan {
     pub(super) suspend: Vec<Arc<Instance>>,
     /// All steps towards the wanted state. One reconciliation takes only the first step.
     pub(super) steps: Vec<RolloutStep>,
-    /// Instances that run the current template but lack labels or carry another hash.
+    /// Instances that run the current template but lack labels or the record of their data, or carry another hash.
     pub(super) refresh: Vec<Arc<Instance>>,
     /// Instances to delete because the WorkloadDeployment is terminating.
     pub(super) delete: Vec<Arc<Instance>>,
@@ -76,7 +79,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
         steps: steps(deployment, &instances),
         refresh: own
             .iter()
-            .filter(|it| needs_refresh(deployment, &instances.template_hash, it))
+            .filter(|it| needs_refresh(deployment, &instances, it))
             .cloned()
             .collect(),
         status: changed_status(deployment, &instances, None, now),
@@ -110,10 +113,10 @@ fn changed_status(
     (deployment.status.as_ref() != Some(&status)).then_some(status)
 }
 
-/// Returns whether an Instance of the current template lacks labels or has another hash.
+/// Returns whether an Instance of the current template lacks labels or the record of its data, or has another hash.
 fn needs_refresh(
     deployment: &WorkloadDeployment,
-    template_hash: &str,
+    instances: &Instances,
     instance: &Instance,
 ) -> bool {
     let Some(ordinal) = ordinal(deployment, instance) else {
@@ -125,9 +128,10 @@ fn needs_refresh(
         .as_ref()
         .map(|controller| controller.template_hash.as_str());
     !is_terminating(instance)
-        && !is_drifted(deployment, template_hash, instance)
+        && !is_drifted(deployment, instances, instance)
         && (!covers(instance.labels(), &linking_labels(deployment, ordinal))
-            || hash != Some(template_hash))
+            || lacks_record(deployment, instance)
+            || hash != Some(instances.template_hash.as_str()))
 }
 
 #[cfg(test)]

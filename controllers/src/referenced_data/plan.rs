@@ -193,7 +193,7 @@ fn metadata(
 }
 
 /// Returns the versions that the template needs at least. A later version of a source changes nothing: the companion is
-/// written again, and the WorkloadDeployment is not.
+/// written again, and the WorkloadDeployment is not, unless its Instances are to be replaced.
 fn versions(observed: &Observed<'_>, resolved: &Resolved) -> MeantVersions {
     let sources = resolved.sources.iter();
     let current = MeantVersions {
@@ -203,8 +203,10 @@ fn versions(observed: &Observed<'_>, resolved: &Resolved) -> MeantVersions {
             .collect(),
     };
     let former = MeantVersions::of(&observed.deployment.metadata);
+    let is_kept = !observed.deployment.rolls_on_data_change();
     let still_meant = former.filter(|former| {
-        former.template == current.template
+        is_kept
+            && former.template == current.template
             && former.sources.keys().eq(current.sources.keys())
             // After a restore of the project, the versions are earlier ones.
             && former.sources.iter().zip(&current.sources).all(|((_, former), (_, current))| current.is_at_least(former))

@@ -3,16 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::annotations::REFERENCED_DATA_VERSIONS;
 use api::condition::Condition;
 use api::{Instance, InstanceSpec, WorkloadDeployment, labels};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::core::error_boundary::InvalidObject;
 
+use super::data::is_outdated;
 use crate::autoscaler::{AutoscalerView, autoscaling_ready};
 use crate::names;
 use crate::objects::{StringMap, controller_uid, controller_uid_of, covers, describe_undecodable};
 use crate::quota::Held;
+use crate::referenced_data::version::MeantVersions;
 use crate::template::{HASH_PREFIX, template_hash};
 
 /// The field manager of the deployment controller.
@@ -61,6 +64,8 @@ pub(super) struct Instances {
     pub(super) undecodable_names: Vec<String>,
     /// The hash of the template. It is computed once, because the template may be large.
     pub(super) template_hash: String,
+    /// The versions of the ConfigMaps and Secrets that Instances must be made for, if the template asks for that.
+    pub(super) meant_data: Option<MeantVersions>,
     /// The condition of the autoscaler, if the WorkloadDeployment has autoscaling settings.
     pub(super) autoscaling: Option<Condition>,
     /// Instances of another template that stay, by UID, and why.
@@ -78,6 +83,7 @@ impl Instances {
         let own_undecodable = undecodable(observed);
         let names = observed.undecodable.iter();
         let template_hash = template_hash(observed.deployment);
+        let meant_data = MeantVersions::of(&observed.deployment.metadata);
         let held = own.iter().filter_map(|instance| {
             let key = quota_key(instance, &template_hash);
             let held = observed.quota.get(&key)?.clone()?;
@@ -94,6 +100,7 @@ impl Instances {
                 .filter_map(|invalid| invalid.metadata.name.clone())
                 .collect(),
             template_hash,
+            meant_data: meant_data.filter(|_| observed.deployment.rolls_on_data_change()),
             autoscaling: autoscaling_ready(observed.deployment, observed.autoscaler, observed.now),
             held,
         }
@@ -171,20 +178,21 @@ pub(in crate::deployment) fn linking_labels(
     ])
 }
 
-/// Returns whether the Instance was created from another template. The hash of the template is no proof of that: the
+/// Returns whether the Instance was created from another template, or was made for older data. The hash of the template is no proof of that: the
 /// hash of the Go manager had another format, and a CRD with a new default changes our hash although nobody has changed
 /// the template. So if the hashes differ, the Instance itself is compared with the template, and only a difference
-/// replaces a customer's machine. `template_hash` is the hash of the deployment's template.
+/// replaces a customer's machine.
 pub(super) fn is_drifted(
     deployment: &WorkloadDeployment,
-    template_hash: &str,
+    instances: &Instances,
     instance: &Instance,
 ) -> bool {
     let controller = instance.spec.controller.as_ref();
     let hash = controller.map_or("", |controller| &controller.template_hash);
-    hash != template_hash
+    let is_of_another_template = hash != instances.template_hash
         && (has_another_spec(deployment, instance)
-            || hash.starts_with(HASH_PREFIX) && has_other_metadata(deployment, instance))
+            || hash.starts_with(HASH_PREFIX) && has_other_metadata(deployment, instance));
+    is_of_another_template || is_outdated(instances.meant_data.as_ref(), instance)
 }
 
 /// Returns the spec of the template with the parts that the cell adds to each Instance. `controller` is set when an
@@ -211,7 +219,7 @@ fn has_another_spec(deployment: &WorkloadDeployment, instance: &Instance) -> boo
 }
 
 /// Returns whether the Instance has other labels or annotations than the template. Those of other writers do not count,
-/// nor the labels that link an Instance to its WorkloadDeployment.
+/// nor the labels that link an Instance to its WorkloadDeployment, nor the record of its data.
 fn has_other_metadata(deployment: &WorkloadDeployment, instance: &Instance) -> bool {
     let template = deployment.spec.template.metadata.as_ref();
     let none = StringMap::new();
@@ -227,12 +235,20 @@ fn has_other_metadata(deployment: &WorkloadDeployment, instance: &Instance) -> b
         !covers(existing, wanted)
             || keys.any(|key| !wanted.contains_key(key) && is_own(instance, part, key))
     };
-    differ("f:annotations", instance.annotations(), annotations)
-        || differ(
-            "f:labels",
-            &without_linking(instance.labels()),
-            &without_linking(labels),
-        )
+    let without_record = |annotations: &StringMap| {
+        let mut annotations = annotations.clone();
+        annotations.remove(REFERENCED_DATA_VERSIONS);
+        annotations
+    };
+    differ(
+        "f:annotations",
+        &without_record(instance.annotations()),
+        &without_record(annotations),
+    ) || differ(
+        "f:labels",
+        &without_linking(instance.labels()),
+        &without_linking(labels),
+    )
 }
 
 /// Returns whether the deployment controller has written this label or annotation. Without an entry of the controller

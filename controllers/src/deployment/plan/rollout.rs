@@ -20,8 +20,8 @@ pub(in crate::deployment) enum RolloutStep {
     Create(i32),
     /// Wait until this Instance is ready, or gone.
     Wait(String),
-    /// Delete this Instance because its template changed. The next reconciliation creates a new Instance from the new
-    /// template.
+    /// Delete this Instance because its template or its data changed. The next reconciliation creates a new Instance
+    /// from the new template.
     Replace(Arc<Instance>),
     /// Delete this Instance because it is surplus.
     Delete(Arc<Instance>),
@@ -38,7 +38,7 @@ enum Slot<'a> {
 }
 
 /// Returns the steps of the ordered rollout. The rollout first creates missing Instances and waits for unready ones, by
-/// ascending ordinal. Then it replaces Instances of another template, by descending ordinal. Finally it deletes surplus
+/// ascending ordinal. Then it replaces Instances of another template or of older data, by descending ordinal. Finally it deletes surplus
 /// Instances. An unready Instance of another template is replaced immediately: it may become ready, but never with the
 /// right template. An Instance stays while the quota for its replacement is missing. If it is unready, no ready one is
 /// replaced, but surplus ones are deleted: they may hold the quota. For the same reason, surplus Instances are deleted
@@ -57,8 +57,7 @@ pub(super) fn steps(deployment: &WorkloadDeployment, instances: &Instances) -> V
     {
         return Vec::new();
     }
-    let is_drifted =
-        |instance: &Instance| is_drifted(deployment, &instances.template_hash, instance);
+    let is_drifted = |instance: &Instance| is_drifted(deployment, instances, instance);
     let is_held = |instance: &Instance| {
         let uid = instance.metadata.uid.as_deref();
         uid.is_some_and(|uid| instances.held.contains_key(uid))

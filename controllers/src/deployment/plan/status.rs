@@ -35,7 +35,7 @@ pub(super) fn status(
     // Instance runs the template, because a refresh changes only the hash. For another template, the Instance is
     // created again, and its status is empty until the provider reports.
     let is_current = |observed: &str, instance: &Instance| {
-        observed == hash || !observed.is_empty() && !is_drifted(deployment, hash, instance)
+        observed == hash || !observed.is_empty() && !is_drifted(deployment, instances, instance)
     };
     // A terminating Instance keeps its conditions until it is gone.
     let is_staying = |instance: &Instance| !is_terminating(instance);
@@ -48,7 +48,7 @@ pub(super) fn status(
         })
     };
     let has_template =
-        |instance: &Instance| is_staying(instance) && !is_drifted(deployment, hash, instance);
+        |instance: &Instance| is_staying(instance) && !is_drifted(deployment, instances, instance);
     let former = deployment.status.clone().unwrap_or_default();
     // An Instance that cannot be decoded exists, but nothing else is known about it.
     let undecodable = i32::try_from(instances.undecodable.len()).unwrap_or(i32::MAX);

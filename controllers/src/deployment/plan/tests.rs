@@ -1,3 +1,4 @@
+mod data;
 mod quota;
 mod suspension;
 mod templates;

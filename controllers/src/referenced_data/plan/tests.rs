@@ -83,6 +83,21 @@ fn the_list_and_the_finalizer_are_one_write() {
     assert_eq!(plan.release, []);
 }
 
+/// The cells replace the Instances when the versions change.
+#[test]
+fn the_versions_follow_the_sources_if_the_template_asks() {
+    for (rolls, current, expected) in [("true", 9, Some(9)), ("true", 7, None), ("false", 9, None)]
+    {
+        let mut deployment = using(&listed("v1-a", 7));
+        deployment.spec.template.metadata = Some(object(
+            json!({"annotations": {annotations::ROLL_ON_DATA_CHANGE: rolls}}),
+        ));
+        let plan = planned(&deployment, Ok(current));
+        let versions = written(&plan).map(|it| it.sources[SOURCE].clone());
+        assert_eq!(versions, expected.map(version), "{rolls} {current}");
+    }
+}
+
 #[test]
 fn the_versions_are_written_for_another_template_and_after_a_restore_only() {
     for (template, former, current, expected) in [
