@@ -31,7 +31,7 @@ const BOUNDS: [(&str, &str); 15] = [
     ),
     (
         "max-connections-per-address",
-        "Connections of one source address at one port. All IPv6 addresses of a /64 network count as one. If unset, a quarter of the connections of the port. Requests of admission that wait for access reviews use at most a quarter of this number for each requester, and at most half for each project. Further requests are answered with 429.",
+        "Connections of one source address at one port. All IPv6 addresses of a /64 network count as one. If unset, a quarter of the connections of the port. Requests of admission that wait for access reviews use at most three quarters of this number. A requester has at most a quarter of it, and a project half of what other projects leave of the three quarters. Further requests are answered with 429.",
     ),
     (
         "max-requests-per-connection",

@@ -112,9 +112,9 @@ impl Capacity {
         let largest = body_max.saturating_add(REQUEST_OVERHEAD).min(part);
         // One source address may send the largest body, and leaves room for the largest body of another one.
         let large_max = (part - part / 4).min(part - largest).max(largest);
-        let of_requester = Held {
-            requests: limits.connections_per_address / 4,
-            bytes: decoding_max / 4,
+        let everything = Held {
+            requests: limits.connections_per_address,
+            bytes: decoding_max,
         };
         Self {
             slots: Pool::new(limits.requests),
@@ -122,7 +122,7 @@ impl Capacity {
             large: Pool::new(part),
             large_max,
             sources: Sources::new(part),
-            requesters: Arc::new(Requesters::new(of_requester)),
+            requesters: Arc::new(Requesters::new(everything)),
             decoding: Arc::new(Semaphore::new(decoding_max)),
             decoding_max,
             workers,
@@ -211,9 +211,8 @@ impl RequestPermit {
     ///
     /// # Errors
     ///
-    /// [`Overloaded`] if other requests of this requester are a quarter of [`Limits::connections_per_address`] or hold
-    /// a quarter of the part `decoding`, or if those of its project are or hold half.
-    pub(crate) fn hold_for(&self, project: &str, user: &str) -> Result<RequesterShare, Overloaded> {
+    /// As [`Requesters::hold`]. The limits are parts of [`Limits::connections_per_address`] and of the part `decoding`.
+    pub(crate) fn hold_for(&self, project: &str, user: &str) -> Result<RequesterShare, HttpError> {
         let decoding = self
             .decoding
             .as_ref()

@@ -7,7 +7,7 @@ use axum::response::Response;
 use http::StatusCode;
 use thiserror::Error;
 
-use crate::overload::Overloaded;
+use crate::overload::{self, Overloaded};
 use crate::status;
 
 /// The reason for an HTTP error.
@@ -15,6 +15,9 @@ use crate::status;
 pub(crate) enum HttpError {
     #[error(transparent)]
     Overloaded(#[from] Overloaded),
+    /// The limits of one requester and of one project.
+    #[error("too many requests of this user or of this project wait for access reviews; try again")]
+    TooManyReviews,
     #[error("the body is larger than {0} bytes")]
     TooLarge(usize),
     #[error("the answer needs {0} bytes, more than --max-bytes-in-flight allows")]
@@ -30,8 +33,14 @@ pub(crate) enum HttpError {
 
 impl HttpError {
     /// All values of [`Self::reason`].
-    pub(crate) const REASONS: [&str; 5] =
-        ["overloaded", "too_large", "too_slow", "broken", "malformed"];
+    pub(crate) const REASONS: [&str; 6] = [
+        "overloaded",
+        "too_many_reviews",
+        "too_large",
+        "too_slow",
+        "broken",
+        "malformed",
+    ];
 
     /// Returns the error of a body that is not a valid request. The message can contain values of the body: the log and
     /// the answer cut it off.
@@ -43,6 +52,7 @@ impl HttpError {
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::Overloaded(_) => "overloaded",
+            Self::TooManyReviews => "too_many_reviews",
             Self::TooLarge(_) | Self::AnswerTooLarge(_) => "too_large",
             Self::TooSlow(_) => "too_slow",
             Self::Unreadable(_) => "broken",
@@ -52,7 +62,9 @@ impl HttpError {
 
     pub(crate) fn response(&self) -> Response {
         let (code, reason) = match self {
-            Self::Overloaded(overloaded) => return overloaded.response(),
+            Self::Overloaded(_) | Self::TooManyReviews => {
+                return overload::response(&self.to_string());
+            }
             Self::TooLarge(_) | Self::AnswerTooLarge(_) => {
                 (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge")
             }

@@ -21,9 +21,8 @@ pub struct Limits {
     /// reviews do not count either. While the server waits for the next part of a body, it answers other requests. The
     /// default is large enough for one request on each of many busy connections.
     pub requests: usize,
-    /// Number of connections of one source address. On HTTP/1.1, each request in flight needs one. Of the requests that
-    /// wait for access reviews, one requester may have a quarter of this number, and all requesters of one project may
-    /// have half.
+    /// Number of connections of one source address. On HTTP/1.1, each request in flight needs one. Requests
+    /// that wait for access reviews may have three quarters of this number (`capacity/requesters.rs`).
     pub connections_per_address: usize,
     /// Time after which a body counts as slow. A request with a slow body no longer counts in `requests`, but its bytes
     /// still count in `bytes_in_flight`.

@@ -15,14 +15,12 @@ const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
 #[error("too many requests are in flight; try again")]
 pub(crate) struct Overloaded;
 
-impl Overloaded {
-    /// Returns the HTTP answer: 429 with `Retry-After`.
-    pub(crate) fn response(self) -> Response {
-        let code = StatusCode::TOO_MANY_REQUESTS;
-        let mut response = status::response(code, "TooManyRequests", &self.to_string());
-        response
-            .headers_mut()
-            .insert(header::RETRY_AFTER, RETRY_AFTER_SECONDS);
-        response
-    }
+/// Returns the HTTP answer: 429 with `Retry-After`.
+pub(crate) fn response(message: &str) -> Response {
+    let code = StatusCode::TOO_MANY_REQUESTS;
+    let mut response = status::response(code, "TooManyRequests", message);
+    response
+        .headers_mut()
+        .insert(header::RETRY_AFTER, RETRY_AFTER_SECONDS);
+    response
 }

@@ -24,7 +24,7 @@ const fn advice(
 
 const REFUSED: &[(&str, &str)] = &[(
     "reason",
-    "`overloaded`, `too_large`, `too_slow`, `broken`, `malformed`",
+    "`overloaded`, `too_many_reviews`, `too_large`, `too_slow`, `broken`, `malformed`",
 )];
 const CONTROLLER: &[(&str, &str)] = &[("controller", "")];
 const WRITE: &[(&str, &str)] = &[("controller", ""), ("verb", ""), ("kind", "")];
@@ -54,20 +54,20 @@ pub(super) const ADVICE: &[Advice] = &[
     advice(
         "compute_federation_admission_requests_total",
         &[
-            ("webhook", "`mutate`, `validate`"),
+            ("webhook", "`mutate`, `validate`, `validate_deployment`"),
             ("outcome", "`allowed`, `denied`, `error`"),
         ],
         "Rate of `outcome=\"error\"` above 0: users are blocked by something that they cannot correct. The log names it.",
     ),
     advice(
         "compute_federation_admission_request_seconds",
-        &[("webhook", "`mutate`, `validate`")],
+        &[("webhook", "`mutate`, `validate`, `validate_deployment`")],
         "p99 above 1: access reviews are slow.",
     ),
     advice(
         "compute_federation_admission_requests_refused_total",
         REFUSED,
-        "`overloaded` or `too_large` above 0.",
+        "`overloaded` or `too_large` above 0. `too_many_reviews`: one user or one project sends more than its share.",
     ),
     advice("compute_federation_admission_requests_in_flight", &[], ""),
     advice(

@@ -45,17 +45,20 @@ impl Refusal {
         match self {
             Self::Denied(reason) => FieldError::forbidden(object.name, reason.as_str()),
             Self::NotReviewed(problem) => FieldError::internal(problem.as_str()),
-            Self::NotAsked => FieldError::internal(match object.kind {
-                UsedKind::Network => {
-                    "the right to use the network was not checked: the Workload has too many new or refused networks"
-                }
-                UsedKind::Data(SourceKind::ConfigMap) => {
-                    "the right to get the ConfigMap was not checked: the Workload has too many new or refused references"
-                }
-                UsedKind::Data(SourceKind::Secret) => {
-                    "the right to get the Secret was not checked: the Workload has too many new or refused references"
-                }
-            }),
+            Self::NotAsked => FieldError::forbidden(
+                object.name,
+                match object.kind {
+                    UsedKind::Network => {
+                        "the right to use the network was not checked: the Workload has too many new or refused networks"
+                    }
+                    UsedKind::Data(SourceKind::ConfigMap) => {
+                        "the right to get the ConfigMap was not checked: the Workload has too many new or refused references"
+                    }
+                    UsedKind::Data(SourceKind::Secret) => {
+                        "the right to get the Secret was not checked: the Workload has too many new or refused references"
+                    }
+                },
+            ),
         }
     }
 }

@@ -29,7 +29,7 @@ use crate::{Limits, Metrics, router};
 /// The user that may change the annotations about referenced data.
 const RESOLVER: &str = "system:serviceaccount:compute-system:compute-manager";
 
-/// The facts about project `p1`, and the access reviews that the fake received.
+/// The facts about every project but `p2`, and the access reviews that the fake received.
 #[derive(Default)]
 struct FakeProjects {
     only: Option<ProjectName>,
@@ -64,7 +64,7 @@ impl ProjectLookup for FakeProjects {
     }
 
     fn check_served(&self, project: &ProjectName) -> Result<(), ProjectLookupError> {
-        match project.as_str() == "p1" || self.only.is_some() {
+        match project.as_str() != "p2" || self.only.is_some() {
             true => Ok(()),
             false => Err(ProjectLookupError(format!("no project {project}"))),
         }

@@ -19,7 +19,7 @@ use super::review::AdmissionRequest;
 use super::workload_change::WorkloadChange;
 use crate::bounded::bounded_message;
 use crate::capacity::Work;
-use crate::overload::Overloaded;
+use crate::http_error::HttpError;
 
 /// Maximum number of access reviews of one request. No existing Workload uses more networks, ConfigMaps and Secrets.
 /// Each access review costs the project's API server one request.
@@ -30,14 +30,14 @@ const REVIEWS_MAX: usize = 256;
 ///
 /// # Errors
 ///
-/// [`Overloaded`] if no CPU gets free for a large Workload. The inner error is a [`Denial`] with all errors, or with
+/// [`HttpError`] if no CPU gets free for a large Workload, or if too many requests wait for access reviews. The inner error is a [`Denial`] with all errors, or with
 /// the reason why the facts are unknown.
 pub(crate) async fn validate_workload(
     projects: &dyn ProjectLookup,
     request: &AdmissionRequest<'_>,
     work: &mut Work<'_>,
     deadline: Instant,
-) -> Result<Result<Warnings, Denial>, Overloaded> {
+) -> Result<Result<Warnings, Denial>, HttpError> {
     // The work is done in few parts, because each part of a large Workload waits for a CPU.
     let change = match work.run(|| Checked::new(request)).await? {
         Checked::Done(checked) => return Ok(checked),
@@ -84,10 +84,11 @@ pub(crate) async fn validate_workload(
         // The request is denied in any case. The answer therefore contains no errors about cities.
         facts.cities = None;
     }
-    match is_reviewed {
+    let checked = match is_reviewed {
         true => work.run_last(deadline, || change.check(&facts)).await,
         false => work.run(|| change.check(&facts)).await,
-    }
+    };
+    Ok(checked?)
 }
 
 /// A change after the first part of its validation.

@@ -147,8 +147,8 @@ async fn the_reviews_of_one_request_are_limited() {
         causes[0],
         json!({
             "field": "spec.template.spec.runtime.sandbox.containers[0].env[255].valueFrom.secretKeyRef",
-            "message": "Internal error: the right to get the Secret was not checked: the Workload has too many new or refused references",
-            "reason": "InternalError",
+            "message": "Forbidden: the right to get the Secret was not checked: the Workload has too many new or refused references",
+            "reason": "FieldValueForbidden",
         })
     );
     assert_eq!(server.projects.asked.lock().unwrap().len(), 256);

@@ -155,6 +155,33 @@ async fn requests_of_one_user_that_wait_for_reviews_leave_connections_for_those_
     server.assert_allowed(&other).await;
 }
 
+/// The authorizers of two projects hang, and their users send what they can.
+#[tokio::test(start_paused = true)]
+async fn requests_of_two_projects_that_wait_for_reviews_leave_connections_for_a_third() {
+    let limits = Limits {
+        connections_per_address: 40,
+        ..Limits::default()
+    };
+    let server = server_with(FakeProjects::new().answering("default", allowed()), limits);
+    let of = |project: &str, user: &str, network: &str| {
+        let mut review = create(network);
+        review["request"]["userInfo"]["username"] = json!(user);
+        review["request"]["userInfo"]["extra"]["iam.miloapis.com/parent-name"] = json!([project]);
+        review
+    };
+    let mut reviews = Vec::new();
+    for (project, user) in [("p1", "a"), ("p1", "b"), ("p3", "c"), ("p3", "d")] {
+        reviews.extend((0..20).map(|_| of(project, user, "hangs")));
+    }
+    let requests = reviews.iter().map(|it| server.post(VALIDATE_WORKLOAD, it));
+    let mut requests: FuturesUnordered<_> = requests.collect();
+    while let Ok(Some((code, answer))) = timeout(Duration::from_millis(1), requests.next()).await {
+        assert_eq!(code, StatusCode::TOO_MANY_REQUESTS, "{answer}");
+    }
+    assert!((20..30).contains(&requests.len()), "{}", requests.len());
+    server.assert_allowed(&of("p4", "e", "default")).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn networks_without_a_review_before_the_deadline_are_not_too_many() {
     let (_, review) = with_networks(40, true);
@@ -312,9 +339,14 @@ async fn the_reviews_of_one_request_are_limited() {
         causes[0],
         json!({
             "field": "spec.template.spec.networkInterfaces[256].network",
-            "message": "Internal error: the right to use the network was not checked: the Workload has too many new or refused networks",
-            "reason": "InternalError",
+            "message": "Forbidden: the right to use the network was not checked: the Workload has too many new or refused networks",
+            "reason": "FieldValueForbidden",
         })
     );
     assert_eq!(server.projects.asked.lock().unwrap().len(), 256);
+    // The requester can correct the Workload, so no operator is called.
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &server.registry).unwrap();
+    let line = "admission_requests_total{webhook=\"validate\",outcome=\"denied\"} 1";
+    assert!(text.contains(line), "{text}");
 }

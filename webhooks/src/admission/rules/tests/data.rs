@@ -131,7 +131,7 @@ fn a_refused_object_is_an_error_of_each_of_its_uses() {
     );
     let not_asked = |kind| {
         format!(
-            "Internal error: the right to get the {kind} was not checked: the Workload has too many new or refused references"
+            "Forbidden: the right to get the {kind} was not checked: the Workload has too many new or refused references"
         )
     };
     assert_eq!(
