@@ -14,6 +14,8 @@ mod kills;
 mod lost_namespace;
 #[path = "gates/pauses.rs"]
 mod pauses;
+#[path = "gates/settled.rs"]
+mod settled;
 #[path = "gates/suspension.rs"]
 mod suspension;
 #[path = "gates/twins.rs"]
@@ -29,5 +31,6 @@ pub(crate) use kills::{
 };
 pub(crate) use lost_namespace::the_namespace_of_a_cell_is_deleted;
 pub(crate) use pauses::{a_long_pause_of_the_ledger, a_short_pause_of_the_ledger};
+pub(crate) use settled::open_gates_cause_no_write;
 pub(crate) use suspension::a_service_is_suspended_and_resumed;
 pub(crate) use twins::two_cells_with_equal_names;

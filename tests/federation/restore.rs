@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use anyhow::{Context, ensure};
 use api::{Instance, Workload, WorkloadDeployment, WorkloadDeploymentSpec};
 use harness::{Config, Federation, wait};
+use k8s_openapi::ByteString;
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::fixture::{self, DFW, ORD, Space, WITHIN, dynamic, patch, policies, workload};
+use crate::fixture::{self, DFW, ORD, Space, WITHIN, create, dynamic, patch, policies, workload};
 use crate::restart::state;
 
 /// The Workloads at the time of the snapshot: name and number of Instances. Each Workload is in one city.
@@ -31,6 +32,11 @@ const NOW: [(&str, &str, i32); 5] = [
     ("new", "DFW", 1),
     ("shrunk", "DFW", 1),
 ];
+
+/// The Secrets of the Workloads of the same names, and their values in the end. `None` means that nothing uses the Secret
+/// any more. All exist at the time of the snapshot.
+const SECRETS: [(&str, Option<&str>); 3] =
+    [("calm", Some("now")), ("gone", None), ("new", Some("then"))];
 
 /// The name of a namespace in the project, and the name of its hub namespace.
 struct NamespaceNames(String, String);
@@ -71,7 +77,12 @@ async fn restore(federation: &mut Federation) -> anyhow::Result<()> {
     // The test follows the documented procedure. Karmada writes nothing to the cells before the hub matches the
     // project.
     let karmada = federation.restore_hub(snapshot).await?;
+    let mut manager = federation.management()?.lock().await;
+    manager.terminate().await;
+    manager.restart().await?;
+    drop(manager);
     let space = lasting.space(federation);
+    until_data(space.on_hub()).await?;
     wait::eventually("the hub matches the project", WITHIN, || async {
         let wanted = specs(space.in_project()).await?;
         let found = specs(space.on_hub()).await?;
@@ -99,6 +110,7 @@ async fn restore(federation: &mut Federation) -> anyhow::Result<()> {
     let after = NamespaceObjects::of(&space).await?;
     assert_eq!(after.lasting, before.lasting, "an object was recreated");
     assert_ne!(after.recreated, before.recreated, "nothing was restored");
+    until_data(space.in_cell(DFW)).await?;
     // The restore brings back objects of a deleted project namespace. The controllers delete these objects again.
     until_gone(&former.space(federation)).await?;
     // A new Workload proves that the restored hub works.
@@ -113,10 +125,13 @@ async fn restore(federation: &mut Federation) -> anyhow::Result<()> {
 async fn prepare(federation: &Federation) -> anyhow::Result<(NamespaceNames, NamespaceNames)> {
     let space = Space::create(federation, "restored").await?;
     let former = Space::create(federation, "former").await?;
+    for (name, _) in SECRETS {
+        create::<Secret>(&space.in_project(), secret(name, "then")).await?;
+    }
     for (name, replicas) in THEN {
-        space
-            .create_workload(name, &[("us", &["DFW"], replicas)])
-            .await?;
+        let mut body = workload(name, &[("us", &["DFW"], replicas)]);
+        use_secrets(&mut body, name);
+        create::<Workload>(&space.in_project(), body).await?;
     }
     former
         .create_workload("web", &[("us", &["DFW"], 1)])
@@ -133,7 +148,9 @@ async fn change_after_snapshot(space: &Space<'_>, former: &Space<'_>) -> anyhow:
     for (name, city, replicas) in NOW {
         if THEN.iter().all(|(then, _)| *then != name) {
             let placement: (&str, &[&str], i32) = ("us", &[city], replicas);
-            space.create_workload(name, &[placement]).await?;
+            let mut body = workload(name, &[placement]);
+            use_secrets(&mut body, name);
+            create::<Workload>(&space.in_project(), body).await?;
             continue;
         }
         let wanted = workload(name, &[("us", &[city], replicas)]);
@@ -141,6 +158,8 @@ async fn change_after_snapshot(space: &Space<'_>, former: &Space<'_>) -> anyhow:
         patch::<Workload>(&space.in_project(), name, change).await?;
     }
     space.delete_workload("gone").await?;
+    let changed = json!({"stringData": {"key": "now"}});
+    patch::<Secret>(&space.in_project(), "calm", changed).await?;
     let namespaces: Api<Namespace> = Api::all(space.federation.project().client());
     namespaces
         .delete(&former.name, &DeleteParams::default())
@@ -161,7 +180,37 @@ async fn change_after_snapshot(space: &Space<'_>, former: &Space<'_>) -> anyhow:
     for plane in [space.in_project::<Instance>(), space.on_hub()] {
         space.until_instances(plane, &all).await?;
     }
-    Ok(())
+    until_data(space.in_cell(DFW)).await
+}
+
+fn secret(name: &str, value: &str) -> Value {
+    json!({"metadata": {"name": name}, "stringData": {"key": value}})
+}
+
+/// Has a Workload use the Secret of its name, if there is one.
+fn use_secrets(workload: &mut Value, name: &str) {
+    if SECRETS.iter().any(|(secret, _)| *secret == name) {
+        workload["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0]["envFrom"] =
+            json!([{"secretRef": {"name": name}}]);
+    }
+}
+
+/// Waits until a plane has the Secrets of the Workloads that exist now, with their values.
+async fn until_data(secrets: Api<Secret>) -> anyhow::Result<()> {
+    wait::eventually(
+        "the Secrets are those of the project",
+        2 * WITHIN,
+        || async {
+            for (name, value) in SECRETS {
+                let secret = secrets.get_opt(name).await?;
+                let data = secret.and_then(|it| it.data).unwrap_or_default();
+                let found = data.get("key").map(|ByteString(value)| value.as_slice());
+                ensure!(found == value.map(str::as_bytes), "{name}");
+            }
+            Ok(())
+        },
+    )
+    .await
 }
 
 /// Waits until Karmada's Works match the deployments on the hub, with these replicas.
