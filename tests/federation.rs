@@ -425,6 +425,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Apart networks::bindings_open_the_gate;
         Apart networks::networks_and_quota_open_their_gates;
         Gated gates::two_cells_with_equal_names;
+        Gated gates::open_gates_cause_no_write;
         Gated gates::a_claim_is_deleted_by_hand;
         Gated gates::a_grant_is_revoked;
         Gated gates::a_project_is_suspended;

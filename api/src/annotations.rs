@@ -54,6 +54,8 @@ pub const REFERENCED_BY: &str = "compute.datumapis.com/referenced-by";
 /// On a companion: UID and resource version of its source in the project, as `uid/version`. Opaque for everyone else: it
 /// says nothing about the content.
 pub const SOURCE_VERSION: &str = "compute.datumapis.com/source-version";
+/// On a companion: the version of its source, as `uid/version`, since which its content is as it is.
+pub const CONTENT_VERSION: &str = "compute.datumapis.com/content-version";
 /// Generation of the hub object that Karmada last applied to a cell. Karmada writes it on the cell's object.
 pub const RESOURCE_TEMPLATE_GENERATION: &str = "resourcetemplate.karmada.io/generation";
 /// On hub objects that Karmada propagates to cells: when the federator last made Karmada apply the object again.
@@ -175,6 +177,12 @@ pub const ALL: &[MetadataKey] = &[
         "ConfigMap, Secret; hub, cell",
         "`companion`",
         "UID and resource version of the source in the project. It tells two versions apart, and says nothing about their content.",
+    ),
+    metadata_key(
+        CONTENT_VERSION,
+        "ConfigMap, Secret; hub, cell",
+        "`companion`",
+        "The version of the source, as in `source-version`, since which the content is as it is. A change of its labels does not change it.",
     ),
     metadata_key(
         RESOURCE_TEMPLATE_GENERATION,

@@ -332,7 +332,7 @@ const WRITTEN: &[WrittenCondition] = &[
         False,
         quota_granted::BACKEND_UNAVAILABLE,
         (
-            "The new template needs more quota, and the quota system of the project does not answer. The Instance in the message keeps its former template.",
+            "The quota system of the project does not answer. The Instance in the message waits for its quota, or keeps its former template because the new one needs more quota.",
             "Check the connection of the cell to the API server of the project.",
         ),
     ),
@@ -343,7 +343,7 @@ const WRITTEN: &[WrittenCondition] = &[
         False,
         quota_granted::MISCONFIGURED,
         (
-            "The new template needs more quota, and the answer of the project's API server about it cannot be used. The Instance in the message keeps its former template.",
+            "The project's API server refuses the claim of an Instance, or its answer cannot be used. The Instance in the message waits for its quota, or keeps its former template because the new one needs more quota.",
             "Correct what the message names.",
         ),
     ),

@@ -16,6 +16,7 @@ use crate::autoscaler::AutoscalerController;
 use crate::cell::CellCaches;
 pub use crate::cell::networks::Networking;
 use crate::cell::networks::{NetworkReflectors, Optional};
+use crate::cell_companions::CellCompanions;
 use crate::data_gate::DataGateController;
 use crate::deployment::{AbsentInstances, DeploymentController};
 use crate::gate::{self, Gate};
@@ -169,6 +170,7 @@ fn deployment_controller(
         writer: Writer::new(DeploymentController::NAME, metrics),
         gates,
         quota,
+        companions: CellCompanions::default(),
         absent: AbsentInstances::new({
             let (cell, queues) = (Arc::clone(cell), queues.clone());
             move |instance| {

@@ -4,7 +4,6 @@
 //! Nothing watches ConfigMaps and Secrets of the cell: the right to watch them is the right to read them all. Only the
 //! metadata of those that an Instance waits for are read, by name.
 
-mod looks;
 mod plan;
 #[cfg(test)]
 mod reconcile_tests;
@@ -20,6 +19,7 @@ use multicluster::{Metrics, Outcome};
 use serde_json::json;
 
 use crate::cell::CellCaches;
+use crate::cell_companions::CellCompanions;
 use crate::gate::{GateStep, REFERENCED_DATA};
 use crate::objects::is_terminating;
 use crate::referenced_data::version::SourceVersion;
@@ -27,7 +27,6 @@ use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use looks::Looks;
 use plan::{Needed, Observed, Plan, Unmet, needs, plan};
 
 pub(crate) struct DataGateController {
@@ -35,7 +34,7 @@ pub(crate) struct DataGateController {
     writer: Writer,
     /// Whether Instances are held back for their data.
     awaits_data: bool,
-    looks: Looks,
+    companions: CellCompanions,
 }
 
 impl Controller for DataGateController {
@@ -86,7 +85,7 @@ impl DataGateController {
             cell,
             writer: Writer::new(Self::NAME, metrics),
             awaits_data,
-            looks: Looks::default(),
+            companions: CellCompanions::default(),
         }
     }
 
@@ -101,7 +100,9 @@ impl DataGateController {
         let needed = needs.iter().filter(|_| self.awaits_data);
         for source in needed.flat_map(Needed::keys) {
             let (client, now) = (&self.cell.client, context.now());
-            let looked = self.looks.look(client, &instance.namespace, source, now);
+            let looked = self
+                .companions
+                .look(client, &instance.namespace, source, now);
             let version = looked.await?;
             found.extend(version.map(|version| (source.clone(), version)));
         }

@@ -9,10 +9,12 @@ mod suspension;
 pub(crate) mod triggers;
 mod view;
 
+use std::mem;
 use std::sync::Arc;
 
 use api::annotations::REFERENCED_DATA_VERSIONS;
 use api::instance::InstanceControllerSpec;
+use api::reasons::quota_granted::QUOTA_EXCEEDED;
 use api::references::references;
 use api::{Instance, InstanceSpec, WorkloadDeployment, finalizers};
 use kube::ResourceExt;
@@ -21,10 +23,11 @@ use multicluster::Outcome;
 use serde_json::{Value, json};
 
 use crate::cell::CellCaches;
+use crate::cell_companions::CellCompanions;
 use crate::gate::{self, Gate};
 use crate::lifecycle::Lifecycle;
-use crate::objects::{StringMap, controller_reference, covers, is_terminating};
-use crate::quota::ReplacementQuota;
+use crate::objects::{StringMap, controller_reference, covers, describe, is_terminating};
+use crate::quota::{Held, ReplacementQuota};
 use crate::runtime::error::FirstError;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
@@ -44,6 +47,8 @@ pub(crate) struct DeploymentController {
     pub(crate) gates: Vec<Gate>,
     /// The quota that a replaced Instance needs.
     pub(crate) quota: ReplacementQuota,
+    /// The companions in the cell.
+    pub(crate) companions: CellCompanions,
     pub(crate) absent: AbsentInstances,
     pub(crate) lifecycle: Lifecycle,
 }
@@ -80,6 +85,7 @@ impl Controller for DeploymentController {
             instances: self.cell.instances.readable(&key.namespace),
             undecodable: self.cell.instances.undecodable(&key.namespace),
             quota: QuotaAnswers::default(),
+            has_data: false,
             now: context.now(),
         };
         self.execute(context, view).await
@@ -97,7 +103,11 @@ impl DeploymentController {
         let deployments = Collection::new(&cell.client, &namespace, Some(&cell.deployments));
         let instances = Collection::new(&cell.client, &namespace, Some(&cell.instances));
         let mut errors = FirstError::default();
-        let confirmed = self.confirm(&mut view, &deployments, &instances).await;
+        let looked = self.look_for_data(context, &mut view).await;
+        errors.note(looked);
+        let confirmed = self
+            .confirm(context, &mut view, &deployments, &instances)
+            .await;
         let is_confirmed = errors.note(confirmed).is_some();
         let mut plan = view.plan();
         if !view.unasked().is_empty() {
@@ -119,6 +129,8 @@ impl DeploymentController {
         }
         let marks = self
             .suspend_or_resume(context, &instances, deployment, &plan.suspend, &mut errors)
+            .await;
+        self.record_data(context, &instances, deployment, &plan.record, &mut errors)
             .await;
         for instance in &plan.refresh {
             if errors.must_wait() {
@@ -219,10 +231,62 @@ impl DeploymentController {
         }
     }
 
+    /// Writes to these Instances which versions of their data they are made for.
+    async fn record_data(
+        &self,
+        context: &ReconcileContext,
+        to: &Collection<'_, Instance>,
+        deployment: &WorkloadDeployment,
+        instances: &[Arc<Instance>],
+        errors: &mut FirstError,
+    ) {
+        let record = json!({REFERENCED_DATA_VERSIONS: data_record(deployment)});
+        for instance in instances {
+            if errors.must_wait() {
+                break;
+            }
+            let metadata = json!({"annotations": record});
+            let patched = self
+                .writer
+                .patch_metadata(context, to, instance.as_ref(), metadata)
+                .await;
+            errors.note(patched);
+        }
+    }
+
+    /// Looks whether the cell has the ConfigMaps and Secrets for which an Instance has to be replaced.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::NotYet`] if the cell does not have them, and the errors of [`CellCompanions::look`].
+    async fn look_for_data(
+        &self,
+        context: &ReconcileContext,
+        view: &mut View,
+    ) -> Result<(), ReconcileError> {
+        if !self.gates.contains(&gate::REFERENCED_DATA) {
+            return Ok(());
+        }
+        let namespace = view.deployment.namespace().unwrap_or_default();
+        for (source, least) in view.newer_data() {
+            let (client, now) = (&self.cell.client, context.now());
+            let there = self.companions.look(client, &namespace, &source, now);
+            if !there.await?.is_some_and(|there| there.is_at_least(&least)) {
+                return Err(ReconcileError::NotYet {
+                    object: describe(view.deployment.as_ref()),
+                    missing: format!("the cell to have the changed {source}"),
+                });
+            }
+        }
+        view.has_data = true;
+        Ok(())
+    }
+
     /// Asks for the quota that replacements need, and then confirms a deletion that is the next step. The deletion
     /// follows at once.
     async fn confirm(
         &self,
+        context: &ReconcileContext,
         view: &mut View,
         deployments: &Collection<'_, WorkloadDeployment>,
         instances: &Collection<'_, Instance>,
@@ -230,7 +294,16 @@ impl DeploymentController {
         loop {
             let replaced = view.unasked();
             let spec = &view.deployment.spec.template.spec;
-            let held = self.quota.holds(&replaced, spec).await;
+            let mut held = self.quota.holds(&replaced, spec).await;
+            for (instance, held) in replaced.iter().zip(&mut held) {
+                let refused = held.as_mut().filter(|it| it.reason != QUOTA_EXCEEDED);
+                if let Some(Held { reason, message }) = refused {
+                    let text = mem::take(message);
+                    *message = self
+                        .writer
+                        .shown_refusal(context, instance.as_ref(), reason, text);
+                }
+            }
             view.note_quota(&replaced, held);
             view.confirm_deletion(deployments, instances, &self.writer)
                 .await?;
@@ -249,8 +322,7 @@ impl DeploymentController {
         existing: Option<&Instance>,
         ordinal: i32,
     ) -> Result<(), ReconcileError> {
-        let record = data_record(deployment, existing);
-        let mut body = body(deployment, ordinal, record);
+        let mut body = body(deployment, ordinal);
         if existing.is_none() {
             self.prepare_new(deployment, &mut body);
         }
@@ -261,9 +333,6 @@ impl DeploymentController {
         let as_wanted = |written: &Instance| {
             let controller = written.spec.controller.as_ref();
             covers(written.labels(), &labels)
-                && record.is_none_or(|record| {
-                    written.annotations().get(REFERENCED_DATA_VERSIONS) == Some(record)
-                })
                 && controller.map(|controller| controller.template_hash.as_str()) == hash
         };
         self.writer
@@ -286,6 +355,12 @@ impl DeploymentController {
         if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.insert("finalizers".to_owned(), json!(finalizers));
         }
+        if let Some(record) = data_record(deployment)
+            && let Some(annotations) = body.pointer_mut("/metadata/annotations")
+            && let Some(annotations) = annotations.as_object_mut()
+        {
+            annotations.insert(REFERENCED_DATA_VERSIONS.to_owned(), json!(record));
+        }
         let uses_data = !references(&deployment.spec.template.spec).is_empty();
         let gates = self.gates.iter().copied();
         let gates: Vec<_> = gates
@@ -307,17 +382,13 @@ impl DeploymentController {
     }
 }
 
-/// Returns the Instance of this ordinal. It consists of the template, labels, the record of its data, and an owner
-/// reference to the WorkloadDeployment.
-fn body(deployment: &WorkloadDeployment, ordinal: i32, record: Option<&String>) -> Value {
+/// Returns the Instance of this ordinal. It consists of the template, labels, and an owner reference to the
+/// WorkloadDeployment.
+fn body(deployment: &WorkloadDeployment, ordinal: i32) -> Value {
     let template = &deployment.spec.template;
     let metadata = template.metadata.clone().unwrap_or_default();
     let mut labels = metadata.labels;
     labels.extend(linking_labels(deployment, ordinal));
-    let mut annotations = metadata.annotations;
-    if let Some(record) = record {
-        annotations.insert(REFERENCED_DATA_VERSIONS.to_owned(), record.clone());
-    }
     let controller = InstanceControllerSpec {
         template_hash: template_hash(deployment),
         ..InstanceControllerSpec::default()
@@ -329,7 +400,7 @@ fn body(deployment: &WorkloadDeployment, ordinal: i32, record: Option<&String>) 
             "name": instance_name(deployment, ordinal),
             "namespace": deployment.namespace(),
             "labels": labels,
-            "annotations": annotations,
+            "annotations": metadata.annotations,
             "ownerReferences": [controller_reference(deployment)],
         },
         "spec": InstanceSpec { controller: Some(controller), ..template.spec.clone() },

@@ -10,6 +10,7 @@
 mod autoscaler;
 pub mod ca_bundle;
 mod cell;
+mod cell_companions;
 pub mod cell_controllers;
 mod customizations;
 mod data_gate;

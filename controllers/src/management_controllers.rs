@@ -171,7 +171,7 @@ fn run_referenced_data(
     let controller = CompanionController {
         projects: Arc::clone(projects),
         companions: Arc::clone(&companions),
-        on_problem: Box::new({
+        on_change: Box::new({
             let (projects, queues) = (Arc::clone(projects), queues.clone());
             move |source| queues.wake_users(&projects, source)
         }),

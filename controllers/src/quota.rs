@@ -16,9 +16,11 @@ mod replacement;
 pub(crate) mod triggers;
 
 use std::collections::HashMap;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use api::quota::{ResourceClaim, ResourceRequest};
 use api::{Instance, ProjectName, finalizers};
 use jiff::Timestamp;
 use kube::core::{PartialObjectMeta, PartialObjectMetaExt};
@@ -136,6 +138,11 @@ impl QuotaController {
             return Ok(Outcome::Settled);
         }
         let requests = amounts::requests(&instance.spec);
+        if is_denied(&instance)
+            && let Some(outcome) = self.wait_for_quota(context, key, &instance, &requests)
+        {
+            return Ok(outcome);
+        }
         // A watch that is behind can show a claim without a UID that was made for a former Instance.
         let usable = watched.into_iter().find(|claim| {
             is_granted(claim)
@@ -150,6 +157,12 @@ impl QuotaController {
         };
         for _ in 0..STEPS_MAX {
             let requests = amounts::requests(&instance.spec);
+            if let Ledger::Failed(problem) = &mut access.ledger {
+                let text = mem::take(&mut problem.message);
+                problem.message =
+                    self.writer
+                        .shown_refusal(context, instance.as_ref(), problem.reason, text);
+            }
             let plan = plan(&Observed {
                 instance: &instance,
                 ledger: &access.ledger,
@@ -181,6 +194,37 @@ impl QuotaController {
         }
         warn!(?key, "the quota of the Instance does not settle");
         Ok(Outcome::Again(DISPUTED))
+    }
+
+    /// Returns when to look again for an Instance that was denied, if its claim as the watch shows it needs no change.
+    /// Then nothing is read: each change of the quota of a project calls all its Instances.
+    fn wait_for_quota(
+        &self,
+        context: &ReconcileContext,
+        key: &ClaimKey,
+        instance: &Arc<Instance>,
+        requests: &[ResourceRequest],
+    ) -> Option<Outcome> {
+        let project = self.ledgers.as_ref()?.used(key.project.as_ref()?)?;
+        if !project.follows_claims() {
+            return None;
+        }
+        let watched = self.watched_claims(key);
+        let claim = watched.first().map(|it| Box::new(ResourceClaim::clone(it)));
+        let plan = plan(&Observed {
+            instance,
+            ledger: &Ledger::Known(claim),
+            requests,
+            has_room: project.has_room(requests),
+            is_watched: !watched.is_empty(),
+            last_try: self.last_try(key),
+            now: context.now(),
+        });
+        self.note_waiting(key, waiting_since(instance));
+        match plan.step {
+            None => Some(plan.look_again.map_or(Outcome::Settled, Outcome::Again)),
+            Some(_) => None,
+        }
     }
 
     /// Writes to an Instance, and returns it as it is stored.

@@ -124,10 +124,21 @@ impl ReferencedDataController {
         let not_copied = listed.iter();
         let not_copied =
             not_copied.filter_map(|it| self.companions.problem(&SourceKey::new(key, it)));
+        let contents = match deployment.rolls_on_data_change() {
+            true => references
+                .keys()
+                .filter_map(|source| {
+                    let since = self.companions.content(&SourceKey::new(key, source))?;
+                    Some((source.clone(), since))
+                })
+                .collect(),
+            false => BTreeMap::new(),
+        };
         plan(&Observed {
             deployment,
             references,
             resolved,
+            contents: &contents,
             template_hash: &template_hash(deployment),
             releases: &self.companions.releases_of(key),
             not_copied: not_copied.collect(),

@@ -151,7 +151,11 @@ impl WorkloadController {
                 return errors.result();
             }
             let ensured = self.ensure(context, &deployments, workload, desired).await;
-            if let Some(refusal) = ensured.as_ref().err().and_then(ReconcileError::refusal) {
+            if let Some(refusal) = ensured
+                .as_ref()
+                .err()
+                .and_then(ReconcileError::lasting_refusal)
+            {
                 let placement = desired.placement.name.clone();
                 let writer = &self.writer;
                 let refusal = writer.shown_refusal(context, workload, &placement, refusal);

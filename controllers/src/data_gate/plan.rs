@@ -148,6 +148,21 @@ pub(super) fn needs(
     if has_versions && (meant.is_none() || !is_of_template()) {
         return Err(undetermined);
     }
+    // Later, the record tells whether the Instance has older data.
+    let recorded = instance
+        .annotations()
+        .get(annotations::REFERENCED_DATA_VERSIONS);
+    if meant.is_some()
+        && deployment.rolls_on_data_change()
+        && recorded
+            != deployment
+                .annotations()
+                .get(annotations::REFERENCED_DATA_VERSIONS)
+    {
+        return Err(Unmet::Unresolved(
+            "the versions of the data have not been recorded yet",
+        ));
+    }
     let mut needed = Needed::new();
     for (source, used) in references(&instance.spec) {
         if !listed.contains(&source) {

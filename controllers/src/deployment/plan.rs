@@ -7,17 +7,20 @@ mod pruned;
 mod rollout;
 mod status;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::references::Source;
 use api::{Instance, WorkloadDeployment, WorkloadDeploymentStatus, finalizers};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 
-use crate::objects::{covers, has_finalizer, is_terminating};
+use crate::objects::{controller_uid, covers, has_finalizer, is_terminating};
+use crate::referenced_data::version::SourceVersion;
 pub(super) use data::data_record;
-use data::lacks_record;
-use observed::{Instances, is_drifted, undecodable};
+use data::{lacks_record, meant_data, newer_data};
+use observed::{Instances, is_drifted, is_of_another_template, undecodable};
 pub(super) use observed::{
     Observed, QuotaAnswers, instance_name, linking_labels, ordinal, ordinal_of_name, quota_key,
     spec_of_template,
@@ -34,8 +37,10 @@ pub(super) struct Plan {
     pub(super) suspend: Vec<Arc<Instance>>,
     /// All steps towards the wanted state. One reconciliation takes only the first step.
     pub(super) steps: Vec<RolloutStep>,
-    /// Instances that run the current template but lack labels or the record of their data, or carry another hash.
+    /// Instances that run the current template but lack labels or carry another hash.
     pub(super) refresh: Vec<Arc<Instance>>,
+    /// Instances to which the versions of their data are written.
+    pub(super) record: Vec<Arc<Instance>>,
     /// Instances to delete because the WorkloadDeployment is terminating.
     pub(super) delete: Vec<Arc<Instance>>,
     /// The metadata of Instances to delete for the same reason that cannot be decoded.
@@ -77,6 +82,11 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
             .cloned()
             .collect(),
         steps: steps(deployment, &instances),
+        record: own
+            .iter()
+            .filter(|it| needs_record(deployment, &instances, it))
+            .cloned()
+            .collect(),
         refresh: own
             .iter()
             .filter(|it| needs_refresh(deployment, &instances, it))
@@ -85,6 +95,19 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
         status: changed_status(deployment, &instances, None, now),
         ..Plan::default()
     }
+}
+
+/// Returns the sources for which an Instance of the WorkloadDeployment has to be replaced, and their versions.
+pub(super) fn data_to_roll(observed: &Observed<'_>) -> BTreeMap<Source, SourceVersion> {
+    let Some(meant) = meant_data(observed.deployment) else {
+        return BTreeMap::new();
+    };
+    let uid = observed.deployment.metadata.uid.as_deref();
+    let instances = observed.instances.iter().map(AsRef::as_ref);
+    instances
+        .filter(|it| controller_uid(*it) == uid)
+        .flat_map(|it: &Instance| newer_data(Some(&meant), it))
+        .collect()
 }
 
 /// Returns the status after the API server refused a step. The message of its condition ends with the error of the API
@@ -113,7 +136,18 @@ fn changed_status(
     (deployment.status.as_ref() != Some(&status)).then_some(status)
 }
 
-/// Returns whether an Instance of the current template lacks labels or the record of its data, or has another hash.
+/// Returns whether an Instance of the current template must get the versions of its data as its record.
+fn needs_record(
+    deployment: &WorkloadDeployment,
+    instances: &Instances,
+    instance: &Instance,
+) -> bool {
+    !is_terminating(instance)
+        && lacks_record(deployment, instances.meant_data.as_ref(), instance)
+        && !is_of_another_template(deployment, &instances.template_hash, instance)
+}
+
+/// Returns whether an Instance of the current template lacks labels or has another hash.
 fn needs_refresh(
     deployment: &WorkloadDeployment,
     instances: &Instances,
@@ -130,7 +164,6 @@ fn needs_refresh(
     !is_terminating(instance)
         && !is_drifted(deployment, instances, instance)
         && (!covers(instance.labels(), &linking_labels(deployment, ordinal))
-            || lacks_record(deployment, instance)
             || hash != Some(instances.template_hash.as_str()))
 }
 

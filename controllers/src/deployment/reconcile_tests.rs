@@ -1,5 +1,6 @@
 //! Tests of the deployment controller, with an in-memory API server of a cell.
 
+mod data;
 mod lifecycle;
 mod replacement_quota;
 mod stale_cache;
@@ -25,6 +26,7 @@ async fn start_with(gates: &[Gate]) -> (CellPlanes, DeploymentController) {
         quota: ReplacementQuota::new(Arc::clone(&planes.caches), None),
         cell: Arc::clone(&planes.caches),
         writer: Writer::new(DeploymentController::NAME, &planes.metrics),
+        companions: CellCompanions::default(),
         absent: AbsentInstances::new(|_| {}),
         lifecycle: planes.lifecycle.clone(),
     };
@@ -191,6 +193,7 @@ async fn a_new_instance_has_its_gates_in_order_and_the_location_of_the_cell() {
         quota: ReplacementQuota::new(Arc::clone(&planes.caches), None),
         cell: Arc::clone(&planes.caches),
         writer: Writer::new(DeploymentController::NAME, &planes.metrics),
+        companions: CellCompanions::default(),
         absent: AbsentInstances::new(|_| {}),
         lifecycle: planes.lifecycle.clone(),
     };
@@ -213,11 +216,11 @@ async fn a_new_instance_has_its_gates_in_order_and_the_location_of_the_cell() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_instance_is_an_error_that_the_status_shows() {
-    let (planes, controller) = start().await;
     for (fault, message) in [
         (Fault::refuse(422), "not now"),
         (Fault::webhook_down(), "failed calling webhook"),
     ] {
+        let (planes, controller) = start().await;
         planes.cell.fail(fault.on(&[Verb::Create]));
         let error = reconcile(&controller, object_key("web"))
             .await
@@ -226,9 +229,8 @@ async fn a_refused_instance_is_an_error_that_the_status_shows() {
         assert!(error.lasting_refusal().is_some(), "{error}");
         let status = json!(deployment(&planes).unwrap().status).to_string();
         assert!(status.contains(message), "{status}");
-        planes.cell.heal();
-        settle().await;
     }
+    let (planes, controller) = start().await;
     planes.cell.fail(Fault::hang().on_writes());
     assert!(reconcile(&controller, object_key("web")).await.is_none());
     assert!(

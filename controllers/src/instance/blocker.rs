@@ -16,6 +16,8 @@ pub(crate) struct Blocker<'i> {
     pub(crate) rank: u8,
     pub(crate) reason: &'i str,
     pub(crate) message: &'i str,
+    /// What the Instance lacks, as the predicate of a sentence.
+    pub(crate) lacks: &'static str,
 }
 
 /// The message of a suspension.
@@ -26,9 +28,9 @@ pub(crate) const SUSPENSION: &str = "the service is suspended in the project";
 pub(crate) fn blocker(instance: &Instance) -> Option<Blocker<'_>> {
     let causes = [
         suspension_cause(instance),
-        gate_cause(&NETWORK, instance),
+        gate_cause(&NETWORK, "has no network", instance),
         quota_cause(instance),
-        gate_cause(&REFERENCED_DATA, instance),
+        gate_cause(&REFERENCED_DATA, "has no data", instance),
     ];
     let causes = causes.into_iter().flatten();
     causes.reduce(|first, other| match other.rank > first.rank {
@@ -43,17 +45,19 @@ fn suspension_cause(instance: &Instance) -> Option<Blocker<'_>> {
         rank: rank(reason::SUSPENDED),
         reason: reason::SUSPENDED,
         message: SUSPENSION,
+        lacks: "is suspended",
     })
 }
 
 /// An Instance that runs keeps running while its networks fail or its data are gone, so only a closed gate counts.
-fn gate_cause<'i>(gate: &Gate, instance: &'i Instance) -> Option<Blocker<'i>> {
+fn gate_cause<'i>(gate: &Gate, lacks: &'static str, instance: &'i Instance) -> Option<Blocker<'i>> {
     let stored = gate.stored(instance);
     let failed = stored.filter(|it| !it.is_true() && gate.is_closed(instance))?;
     Some(Blocker {
         rank: rank(&failed.reason),
         reason: &failed.reason,
         message: &failed.message,
+        lacks,
     })
 }
 
@@ -64,6 +68,7 @@ fn quota_cause(instance: &Instance) -> Option<Blocker<'_>> {
         rank,
         reason: reason::PENDING_QUOTA,
         message: &cause.message,
+        lacks: "has no quota",
     })
 }
 
@@ -107,7 +112,9 @@ fn rank(reason: &str) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use api::instance::{NETWORK_GATE, NETWORK_READY, QUOTA_GATE, QUOTA_GRANTED};
+    use api::instance::{
+        NETWORK_GATE, NETWORK_READY, QUOTA_GATE, QUOTA_GRANTED, REFERENCED_DATA_GATE,
+    };
     use serde_json::{Value, json};
 
     use super::*;
@@ -186,6 +193,11 @@ mod tests {
                 "{network:?} {denied:?} {gates:?}"
             );
         }
+        let mut waiting = with(None, None, &[REFERENCED_DATA_GATE]);
+        let missing = condition(REFERENCED_DATA.condition, data::AWAITING_PROPAGATION);
+        let status = waiting.status.get_or_insert_default();
+        status.conditions.push(object(missing));
+        assert_eq!(blocker(&waiting).map(|it| it.lacks), Some("has no data"));
         let mut suspended = with(Some(network::LOCATION_MISMATCH), exceeded, &[NETWORK_GATE]);
         suspended.status.get_or_insert_default().suspended = Some(true);
         let shown = blocker(&suspended).map(|it| it.reason);

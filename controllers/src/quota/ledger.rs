@@ -59,7 +59,9 @@ pub(crate) struct Ledgers {
 pub(super) struct ProjectLedger {
     project: ProjectName,
     client: Client,
-    pause: Mutex<Pause>,
+    /// The pause of reads, and that of writes: the admission of the API server can fail while reads are answered.
+    reads: Mutex<Pause>,
+    writes: Mutex<Pause>,
     /// Whether this client has found the project. Only then, its absence proves that it is gone: another control plane
     /// does not have the project either.
     was_found: AtomicBool,
@@ -146,7 +148,8 @@ impl Ledgers {
             watched: watches.map(|watches| watches.claims(project, client.clone())),
             watches: watches.map(Arc::clone),
             client,
-            pause: Mutex::default(),
+            reads: Mutex::default(),
+            writes: Mutex::default(),
             was_found: AtomicBool::new(false),
             buckets: Mutex::default(),
             listed: Mutex::default(),
@@ -184,7 +187,7 @@ impl ProjectLedger {
             free_name: readable.clone(),
         };
         for name in claimant.all_names() {
-            let Some(claim) = self.ask(claims.read(&name)).await? else {
+            let Some(claim) = self.ask(&self.reads, claims.read(&name)).await? else {
                 continue;
             };
             if !claimant.owns(claim.meta()) {
@@ -204,6 +207,11 @@ impl ProjectLedger {
             }
         }
         Ok(found)
+    }
+
+    /// Returns whether the watch shows all claims.
+    pub(super) fn follows_claims(&self) -> bool {
+        self.watched.as_ref().is_some_and(WatchedClaims::is_current)
     }
 
     /// Returns the claims of the Instance that the watch shows.
@@ -247,7 +255,7 @@ impl ProjectLedger {
         }
         let api: Api<DeserializeGuard<AllowanceBucket>> =
             Api::namespaced(self.client.clone(), BUCKETS_NAMESPACE);
-        let listed = self.ask(async {
+        let listed = self.ask(&self.reads, async {
             match api.list(&ListParams::default()).await {
                 Ok(buckets) => Ok(Some(buckets)),
                 Err(kube::Error::Api(status)) if status.is_forbidden() => Ok(None),
@@ -298,7 +306,7 @@ impl ProjectLedger {
     ) -> Result<ResourceClaim, LedgerProblem> {
         let claims = self.claims(upstream);
         let created = writer.ensure(context, &claims, None, body, &[], |_| true);
-        self.ask(created).await
+        self.ask(&self.writes, created).await
     }
 
     /// Deletes exactly this claim.
@@ -314,24 +322,26 @@ impl ProjectLedger {
         claim: &ResourceClaim,
     ) -> Result<(), LedgerProblem> {
         let claims = self.claims(upstream);
-        self.ask(writer.delete(context, &claims, claim)).await
+        self.ask(&self.writes, writer.delete(context, &claims, claim))
+            .await
     }
 
     fn claims(&self, upstream: &Upstream) -> Collection<'_, ResourceClaim> {
         Collection::new(&self.client, &upstream.namespace, None)
     }
 
-    /// Sends a request, unless the API server has not answered a moment ago.
+    /// Sends a request, unless the API server has not answered a request of the same kind a moment ago.
     async fn ask<T>(
         &self,
+        pause: &Mutex<Pause>,
         request: impl Future<Output = Result<T, ReconcileError>>,
     ) -> Result<T, LedgerProblem> {
-        if let Err(wait) = lock(&self.pause).admit(Instant::now()) {
+        if let Err(wait) = lock(pause).admit(Instant::now()) {
             return Err(self.unavailable(wait));
         }
         let error = match timeout(PATIENCE, request).await {
             Ok(Ok(answer)) => {
-                self.note_answer();
+                self.note_answer(pause);
                 self.was_found.store(true, Ordering::Relaxed);
                 return Ok(answer);
             }
@@ -343,7 +353,7 @@ impl ProjectLedger {
         };
         match refusal(&self.project, &error) {
             Some(mut problem) => {
-                self.note_answer();
+                self.note_answer(pause);
                 let was_found = self.was_found.load(Ordering::Relaxed);
                 if problem.remedy == Remedy::ProjectGone && !was_found {
                     problem.remedy = Remedy::Correct;
@@ -351,7 +361,7 @@ impl ProjectLedger {
                 Err(problem)
             }
             None => {
-                let (wait, is_first) = lock(&self.pause).failed(Instant::now());
+                let (wait, is_first) = lock(pause).failed(Instant::now());
                 if is_first {
                     warn!(project = %self.project, %error, "the quota system does not answer");
                 }
@@ -360,8 +370,8 @@ impl ProjectLedger {
         }
     }
 
-    fn note_answer(&self) {
-        if lock(&self.pause).answered() {
+    fn note_answer(&self, pause: &Mutex<Pause>) {
+        if lock(pause).answered() {
             info!(project = %self.project, "the quota system answers again");
         }
     }

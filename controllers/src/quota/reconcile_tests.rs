@@ -10,6 +10,7 @@ use api::quota::ResourceClaim;
 use api::{ProjectName, labels};
 use apiserver::{ApiServer, Fault, objects};
 use jiff::SignedDuration;
+use kube::core::Status;
 use multicluster::Tasks;
 use multicluster::cache::ListLimiter;
 use serde_json::Value;
@@ -379,6 +380,12 @@ async fn a_denied_instance_is_tried_again_as_soon_as_the_project_has_room() {
     // The buckets are watched from now on.
     assert_eq!(system.reconcile().await, interval);
     system.writes();
+    // A change that gives no room costs no request: all Instances of the project are called.
+    offer(-2);
+    settle().await;
+    system.project.fail(Fault::hang());
+    assert_eq!(system.reconcile().await, interval);
+    system.project.heal();
     offer(0);
     settle().await;
     let a_part = Outcome::Again(Duration::from_secs(15) / 8);
@@ -387,6 +394,8 @@ async fn a_denied_instance_is_tried_again_as_soon_as_the_project_has_room() {
     system.reconcile_at(later).await;
     assert_eq!(system.writes(), [DELETE, CREATE]);
     system.grant(CLAIM);
+    // The watch shows the grant.
+    settle().await;
     system.reconcile_at(later).await;
     assert_eq!(system.gates(), ["Network"]);
     // No Instance waits, so the watch has ended.
@@ -448,6 +457,38 @@ async fn a_refusal_is_shown() {
     let refused = Some((ConditionStatus::False, "QuotaMisconfigured".to_owned()));
     assert_eq!(system.condition(), refused);
     assert_eq!(system.gates(), ["Network", "Quota"]);
+}
+
+/// A gateway may put the number of the request into its text. Each text that is written would cause the next attempt.
+#[tokio::test(start_paused = true)]
+async fn a_text_that_changes_with_each_refusal_is_shown_once_a_minute() {
+    let system = System::start(new_instance()).await;
+    let mut writes = Vec::new();
+    for request in 0..5 {
+        let status = Status::failure(&format!("request {request} is refused"), "Forbidden");
+        let body = json!(status.with_code(403)).to_string();
+        system.project.heal();
+        system.project.fail(Fault::answer(403, body));
+        system.reconcile().await;
+        writes.extend(system.writes());
+    }
+    assert_eq!(writes, [CONDITION]);
+}
+
+/// Milo's admission may fail while reads are answered.
+#[tokio::test(start_paused = true)]
+async fn writes_that_are_not_answered_are_tried_ever_more_rarely() {
+    let system = System::start(new_instance()).await;
+    system.project.fail(Fault::webhook_down().on_writes());
+    let mut waits = Vec::new();
+    for _ in 0..5 {
+        let Outcome::Again(wait) = system.reconcile().await else {
+            panic!("it settles");
+        };
+        waits.push(wait.as_secs());
+        tokio::time::sleep(wait).await;
+    }
+    assert_eq!(waits, [1, 2, 4, 8, 10]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,7 +13,7 @@ use kube::ResourceExt;
 use super::amounts;
 use super::ledger::{Ledgers, QuotaLeft};
 use super::plan::intervals::{RETRY, interval};
-use super::plan::{LedgerProblem, Remedy};
+use super::plan::{LedgerProblem, Remedy, is_denied};
 use crate::cell::CellCaches;
 use crate::gate::has_gates;
 use crate::objects::has_finalizer;
@@ -77,12 +77,14 @@ impl ReplacementQuota {
 /// The quota that a project has left, or `None` if the cell may not see it.
 type Left = Result<Option<Arc<QuotaLeft>>, LedgerProblem>;
 
-/// Returns what an Instance needs beyond what it holds. Without the finalizer it holds nothing.
+/// Returns what an Instance needs beyond what it holds. Without the finalizer it holds nothing, nor if its claim was
+/// denied.
 fn beyond(instance: &Instance, wanted: &[ResourceRequest]) -> Vec<ResourceRequest> {
     if has_gates(instance) {
         return Vec::new();
     }
-    let former = match has_finalizer(instance, finalizers::QUOTA_CLAIM) {
+    let holds = has_finalizer(instance, finalizers::QUOTA_CLAIM) && !is_denied(instance);
+    let former = match holds {
         true => amounts::requests(&instance.spec),
         false => Vec::new(),
     };

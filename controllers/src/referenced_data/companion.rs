@@ -1,32 +1,34 @@
 //! Copies a ConfigMap or a Secret of a project to the hub. The copy is called companion: Karmada propagates it with the
 //! WorkloadDeployments that list it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod state;
+mod writes;
+
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
 use api::references::{Source, SourceKind};
-use api::{HubNamespace, ProjectName, WorkloadDeployment, annotations, labels};
+use api::{HubNamespace, ProjectName, annotations};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
-use kube::core::PartialObjectMeta;
-use serde_json::{Value, json};
 
-use super::companion_kind::{Companion, is_companion};
+use super::companion_kind::is_companion;
 use super::releases::{Release, Releases};
-use super::sources::{Content, Current, Sources, current_version};
+use super::sources::Sources;
 use super::users::{Users, full_name};
 use super::version::SourceVersion;
 use crate::deletion_locks::{DeletionLock, DeletionLocks};
 use crate::hub::HubCaches;
 use crate::hub::upstream::Upstream;
 use crate::lock::lock;
-use crate::objects::{Namespace, StringMap, covers, describe, recorded_hub_namespace};
+use crate::objects::{Namespace, recorded_hub_namespace};
 use crate::projects::ProjectCaches;
-use crate::runtime::hub_proof::{require_answering_hub, require_own_hub};
+use crate::runtime::hub_proof::require_answering_hub;
 use crate::runtime::keys::{ProjectKey, SourceKey};
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
+use state::{State, Wanted};
 
 /// Writes companions.
 pub(crate) struct Companions {
@@ -36,23 +38,25 @@ pub(crate) struct Companions {
     releases: Mutex<Releases>,
     /// The locks of companions. A WorkloadDeployment does not begin to list a source whose companion is being deleted.
     locks: DeletionLocks<SourceKey>,
-    /// Why a companion is not as it should be.
-    problems: Mutex<HashMap<SourceKey, String>>,
+    /// What is known about each companion after its last reconciliation.
+    known: Mutex<HashMap<SourceKey, Known>>,
 }
 
-/// A companion, and what it should say.
-struct Wanted<'a> {
-    key: &'a SourceKey,
-    hub_namespace: &'a HubNamespace,
-    /// The WorkloadDeployments that list the source, sorted.
-    referenced_by: BTreeSet<String>,
+/// What is known about a companion after its last reconciliation.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Known {
+    /// Why it is not as it should be.
+    problem: Option<String>,
+    /// Since which version of the source its content is as it is. Only kept for users with
+    /// [`annotations::ROLL_ON_DATA_CHANGE`].
+    content: Option<SourceVersion>,
 }
 
 /// The changes for WorkloadDeployments that the reconciliation of a companion has brought.
 #[derive(Debug, Default)]
 pub(super) struct Synced {
-    /// Whether [`Companions::problem`] has changed.
-    pub(super) problem_changed: bool,
+    /// Whether [`Companions::problem`] or [`Companions::content`] has changed.
+    pub(super) is_changed: bool,
     /// The WorkloadDeployments that no companion of the sources that they release names any more.
     pub(super) released: Vec<ProjectKey>,
 }
@@ -65,18 +69,24 @@ impl Companions {
             sources: Sources::default(),
             releases: Mutex::default(),
             locks: DeletionLocks::default(),
-            problems: Mutex::default(),
+            known: Mutex::default(),
         }
     }
 
     /// Returns why the companion of a source is not as it should be, if there is a reason.
     pub(super) fn problem(&self, key: &SourceKey) -> Option<String> {
-        lock(&self.problems).get(key).cloned()
+        lock(&self.known).get(key)?.problem.clone()
+    }
+
+    /// Returns since which version of the source the content of the companion is as it is, once it has been written to
+    /// the hub. Returns `None` if no user has [`annotations::ROLL_ON_DATA_CHANGE`].
+    pub(super) fn content(&self, key: &SourceKey) -> Option<SourceVersion> {
+        lock(&self.known).get(key)?.content.clone()
     }
 
     /// Forgets everything about a project that is no longer served.
     pub(crate) fn forget_project(&self, project: &ProjectName) {
-        lock(&self.problems).retain(|key, _| key.project != *project);
+        lock(&self.known).retain(|key, _| key.project != *project);
         lock(&self.releases).forget_project(project);
         self.sources.forget_project(project);
     }
@@ -151,7 +161,8 @@ impl Companions {
             project: key.project.clone(),
             namespace: key.namespace.clone(),
         };
-        let (mut problem, mut refused) = (None, Vec::new());
+        let rolls = readable.iter().any(|it| it.rolls_on_data_change());
+        let (mut known, mut refused) = (Known::default(), Vec::new());
         let namespaces = self.hub.namespaces_for.get(&upstream.to_string());
         for namespace in &namespaces {
             let Ok(hub_namespace) = HubNamespace::new(namespace.name_any()) else {
@@ -173,33 +184,37 @@ impl Companions {
                 }
             };
             match synced {
-                Ok(None) => {}
-                Ok(Some(found)) => problem = Some(found),
-                Err(error) => match error.refusal() {
+                Ok(State::Absent) => {}
+                Ok(State::Foreign(problem)) => known.problem = Some(problem),
+                Ok(State::Content(version)) => known.content = version.filter(|_| rolls),
+                Err(error) => match error.lasting_refusal() {
                     Some(refusal) => {
                         refused.push(hub_namespace);
-                        problem = Some(format!("{}: {refusal}", key.source));
+                        known.problem = Some(format!("{}: {refusal}", key.source));
                     }
                     None => return Err(error),
                 },
             }
         }
-        let problem_changed = self.note_problem(key, problem.as_deref());
+        let is_changed = self.note(key, known);
         let released = self.prove(key, &users, &namespaces, &refused).await?;
         Ok(Synced {
-            problem_changed,
+            is_changed,
             released,
         })
     }
 
-    /// Keeps the problem of a companion. Returns whether it has changed.
-    fn note_problem(&self, key: &SourceKey, problem: Option<&str>) -> bool {
-        let mut problems = lock(&self.problems);
-        let former = match problem {
-            Some(problem) => problems.insert(key.clone(), problem.to_owned()),
-            None => problems.remove(key),
-        };
-        former.as_deref() != problem
+    /// Keeps what is known about a companion. Returns whether it has changed.
+    fn note(&self, key: &SourceKey, known: Known) -> bool {
+        let mut all = lock(&self.known);
+        let former = all.get(key).cloned().unwrap_or_default();
+        let is_changed = former != known;
+        if known == Known::default() {
+            all.remove(key);
+        } else if is_changed {
+            all.insert(key.clone(), known);
+        }
+        is_changed
     }
 
     /// Proves that no companion of a source names the WorkloadDeployments that are being taken out of it. Those in the
@@ -269,235 +284,9 @@ impl Companions {
         })
     }
 
-    /// Brings the companion in one hub namespace to its state. Returns why this is not possible, if there is a reason
-    /// that only a person can remove.
-    async fn sync_in<K: Companion>(
-        &self,
-        context: &ReconcileContext,
-        project: &ProjectCaches,
-        namespace: &Namespace,
-        wanted: &Wanted<'_>,
-    ) -> Result<Option<String>, ReconcileError> {
-        let Wanted {
-            key,
-            hub_namespace,
-            referenced_by,
-        } = wanted;
-        let hub = &self.hub.client;
-        let name = &key.source.name;
-        let existing = Collection::<K>::new(hub, hub_namespace.as_str(), None)
-            .read_metadata(name)
-            .await?;
-        let existing = match existing {
-            Some(object) if !is_companion(&object.metadata) => {
-                let problem = format!("the hub has another object of the name {}", key.source);
-                return Ok((!referenced_by.is_empty()).then_some(problem));
-            }
-            existing => existing,
-        };
-        require_own_hub(&self.hub, namespace, None)?;
-        if referenced_by.is_empty() {
-            if let Some(companion) = existing {
-                self.delete(context, project, wanted, &companion).await?;
-            }
-            return Ok(None);
-        }
-        let version = existing
-            .as_ref()
-            .and_then(|it| SourceVersion::of_companion(&it.metadata));
-        let changed = self.changed_source(project, key, version.as_ref()).await?;
-        match (changed.and_then(K::from_source), existing) {
-            (Some(source), existing) => {
-                let written = self.write(context, wanted, existing.as_ref(), source).await;
-                if let (Err(error), Some(companion)) = (&written, &existing)
-                    && error.refusal().is_some()
-                {
-                    // A WorkloadDeployment can end although the hub refuses the content.
-                    self.write_users(context, wanted, companion).await?;
-                }
-                written?;
-            }
-            (None, Some(companion)) => self.write_users(context, wanted, &companion).await?,
-            // The condition of the WorkloadDeployments says what is wrong with the source.
-            (None, None) => {}
-        }
-        Ok(None)
-    }
-
-    /// Reads a source of which the hub has another version. Returns `None` if it is missing, too large or may not be
-    /// read: running Instances keep their data.
-    async fn changed_source(
-        &self,
-        project: &ProjectCaches,
-        key: &SourceKey,
-        copied: Option<&SourceVersion>,
-    ) -> Result<Option<Content>, ReconcileError> {
-        let current = match current_version(project, key)? {
-            Some(Current::Version(version)) => version,
-            None | Some(Current::Unauthorized) => return Ok(None),
-        };
-        if copied == Some(&current) {
-            return Ok(None);
-        }
-        let read = Content::read(&project.client, &key.namespace, &key.source).await;
-        let source = match read {
-            Err(error) if error.is_forbidden() => return Ok(None),
-            read => read?,
-        };
-        Ok(source.filter(|source| {
-            let facts = self.sources.note(key, source);
-            facts.is_some_and(|it| !it.is_too_large() && Some(&it.version) != copied)
-        }))
-    }
-
-    /// Writes the content of a companion.
-    async fn write<K: Companion>(
-        &self,
-        context: &ReconcileContext,
-        wanted: &Wanted<'_>,
-        existing: Option<&PartialObjectMeta<K>>,
-        source: K,
-    ) -> Result<(), ReconcileError> {
-        let Wanted {
-            key,
-            hub_namespace,
-            referenced_by,
-        } = wanted;
-        let Some(version) = SourceVersion::of(source.meta()) else {
-            return Ok(());
-        };
-        let annotations = StringMap::from([
-            (
-                annotations::REFERENCED_BY.to_owned(),
-                json!(referenced_by).to_string(),
-            ),
-            (annotations::SOURCE_VERSION.to_owned(), version.to_string()),
-        ]);
-        let metadata = json!({
-            "name": key.source.name,
-            "namespace": hub_namespace.as_str(),
-            "resourceVersion": existing.and_then(ResourceExt::resource_version),
-            "labels": {labels::REFERENCED_DATA: "true"},
-            "annotations": annotations,
-        });
-        let mut body = source.content();
-        for (field, value) in [
-            ("apiVersion", json!(K::api_version(&()))),
-            ("kind", json!(K::kind(&()))),
-            ("metadata", metadata),
-        ] {
-            body.insert(field.to_owned(), value);
-        }
-        let body = Value::Object(body);
-        let to = Collection::<K>::new(&self.hub.client, hub_namespace.as_str(), None);
-        let existing = existing.map(|it| {
-            let mut object = K::default();
-            object.meta_mut().clone_from(&it.metadata);
-            object
-        });
-        let is_as_written = |stored: &K| {
-            covers(stored.annotations(), &annotations) && stored.content() == source.content()
-        };
-        let written = self
-            .writer
-            .ensure(
-                context,
-                &to,
-                existing.as_ref(),
-                &body,
-                K::OWN,
-                is_as_written,
-            )
-            .await;
-        let (Err(error), Some(existing)) = (&written, existing) else {
-            return written.map(drop);
-        };
-        // The type of a Secret cannot be changed.
-        let stored = match error.refusal() {
-            Some(_) => to.read(&key.source.name).await?,
-            None => None,
-        };
-        match stored {
-            Some(stored) if stored.content().get("type") != source.content().get("type") => {
-                self.writer
-                    .delete_unchanged(context, &to, &existing)
-                    .await?;
-                Err(ReconcileError::NotYet {
-                    object: describe(&existing),
-                    missing: "its deletion: it is made anew with another type".to_owned(),
-                })
-            }
-            _ => written.map(drop),
-        }
-    }
-
-    /// Deletes a companion, if the API server of the project confirms that no WorkloadDeployment lists the source. A list
-    /// that cannot be read may contain it.
-    ///
-    /// # Errors
-    ///
-    /// [`ReconcileError::NotYet`] if one lists the source or is about to, and the errors of the list and of the deletion.
-    async fn delete<K: Companion>(
-        &self,
-        context: &ReconcileContext,
-        project: &ProjectCaches,
-        wanted: &Wanted<'_>,
-        companion: &PartialObjectMeta<K>,
-    ) -> Result<(), ReconcileError> {
-        let key = wanted.key;
-        let needed = || ReconcileError::NotYet {
-            object: describe(companion),
-            missing: "the watch to report who needs it".to_owned(),
-        };
-        let lock_of = self.locks.for_a_deletion(key.clone());
-        let _lock = lock_of.ok_or_else(needed)?;
-        let all = Collection::<WorkloadDeployment>::new(&project.client, &key.namespace, None);
-        let all = all.all_metadata().await?;
-        let users = Users {
-            deployments: all.iter().collect(),
-            source: &key.source,
-            releasing: &lock(&self.releases).names(key),
-        };
-        let using = project.data.names_of_users(&key.namespace, &key.source);
-        let may_use = |it: &ObjectMeta| {
-            let name = it.name.as_deref().unwrap_or_default();
-            let known = project.deployments.get(&key.namespace, name);
-            using.iter().any(|(_, used_by)| used_by == name) || !matches!(known, Ok(Some(_)))
-        };
-        if !users.of(wanted.hub_namespace).is_empty() || users.may_have_more(may_use) {
-            return Err(needed());
-        }
-        let to = Collection::new(&self.hub.client, wanted.hub_namespace.as_str(), None);
-        self.writer
-            .delete_unchanged(context, &to, companion)
-            .await?;
-        self.sources.forget(key);
-        Ok(())
-    }
-
     /// Forgets the facts about a source that no WorkloadDeployment uses.
     pub(super) fn forget_source(&self, key: &SourceKey) {
         self.sources.forget(key);
-    }
-
-    /// Writes which WorkloadDeployments a companion names, if it names others.
-    async fn write_users<K: Companion>(
-        &self,
-        context: &ReconcileContext,
-        wanted: &Wanted<'_>,
-        companion: &PartialObjectMeta<K>,
-    ) -> Result<(), ReconcileError> {
-        let text = json!(wanted.referenced_by).to_string();
-        if companion.annotations().get(annotations::REFERENCED_BY) == Some(&text) {
-            return Ok(());
-        }
-        let (hub, namespace) = (&self.hub.client, wanted.hub_namespace.as_str());
-        let partials = Collection::<PartialObjectMeta<K>>::new(hub, namespace, None);
-        let metadata = json!({"annotations": {annotations::REFERENCED_BY: text}});
-        self.writer
-            .patch_metadata(context, &partials, companion, metadata)
-            .await
-            .map(drop)
     }
 }
 

@@ -20,8 +20,8 @@ const COMPARED: Duration = Duration::from_mins(10);
 pub(crate) struct CompanionController {
     pub(crate) projects: Arc<SyncedProjects>,
     pub(crate) companions: Arc<Companions>,
-    /// Called with a source if its companion begins or ceases to have a problem.
-    pub(crate) on_problem: Box<dyn Fn(&SourceKey) + Send + Sync>,
+    /// Called with a source if its companion begins or ceases to have a problem, or has another content.
+    pub(crate) on_change: Box<dyn Fn(&SourceKey) + Send + Sync>,
     /// Called with a WorkloadDeployment once no companion of the sources that it releases names it.
     pub(crate) on_released: Box<dyn Fn(&ProjectKey) + Send + Sync>,
 }
@@ -38,8 +38,8 @@ impl Controller for CompanionController {
         let project = self.projects.get(&key.project)?;
         let synced = self.companions.sync(context, &project, &key).await?;
         synced.released.iter().for_each(&self.on_released);
-        if synced.problem_changed {
-            (self.on_problem)(&key);
+        if synced.is_changed {
+            (self.on_change)(&key);
         }
         if self.companions.problem(&key).is_some() {
             return Ok(Outcome::Again(REFUSED));

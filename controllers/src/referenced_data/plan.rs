@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::releases::Release;
 use super::resolve::Resolved;
-use super::version::{MeantVersions, Problem, expected};
+use super::version::{MeantVersions, Problem, SourceVersion, expected};
 use crate::objects::{has_finalizer, is_terminating};
 
 /// The observations of the controller.
@@ -23,6 +23,9 @@ pub(super) struct Observed<'a> {
     pub(super) references: &'a References,
     /// The sources that exist, or what is wrong with them.
     pub(super) resolved: Result<Resolved, Problem>,
+    /// Since which version of each source its companion has the content that it has. Only known for a template with
+    /// [`annotations::ROLL_ON_DATA_CHANGE`], and once the companion has been written.
+    pub(super) contents: &'a BTreeMap<Source, SourceVersion>,
     /// The hash of the template.
     pub(super) template_hash: &'a str,
     /// The sources that are being released, see [`Plan::release`].
@@ -193,7 +196,7 @@ fn metadata(
 }
 
 /// Returns the versions that the template needs at least. A later version of a source changes nothing: the companion is
-/// written again, and the WorkloadDeployment is not, unless its Instances are to be replaced.
+/// written again, and the WorkloadDeployment is not.
 fn versions(observed: &Observed<'_>, resolved: &Resolved) -> MeantVersions {
     let sources = resolved.sources.iter();
     let current = MeantVersions {
@@ -203,15 +206,49 @@ fn versions(observed: &Observed<'_>, resolved: &Resolved) -> MeantVersions {
             .collect(),
     };
     let former = MeantVersions::of(&observed.deployment.metadata);
-    let is_kept = !observed.deployment.rolls_on_data_change();
-    let still_meant = former.filter(|former| {
-        is_kept
-            && former.template == current.template
-            && former.sources.keys().eq(current.sources.keys())
+    let Some(former) = former.filter(|former| former.template == current.template) else {
+        return current;
+    };
+    if observed.deployment.rolls_on_data_change() {
+        return rolled_versions(observed, resolved, former);
+    }
+    let is_still_meant = former.sources.keys().eq(current.sources.keys())
+        // After a restore of the project, the versions are earlier ones.
+        && former.sources.iter().zip(&current.sources).all(|((_, former), (_, current))| current.is_at_least(former));
+    match is_still_meant {
+        true => former,
+        false => current,
+    }
+}
+
+/// Returns the versions for a template whose Instances are replaced when a version gets later. So the version of a
+/// source is changed only when its companion has another content, and an optional source that cannot be read at present
+/// keeps its version.
+fn rolled_versions(
+    observed: &Observed<'_>,
+    resolved: &Resolved,
+    mut former: MeantVersions,
+) -> MeantVersions {
+    let version_of = |source: &Source, current: &SourceVersion| {
+        let Some(had) = former.sources.get(&source.to_string()) else {
+            return current.clone();
+        };
+        let content = observed.contents.get(source);
+        match content.filter(|content| !had.is_at_least(content)) {
             // After a restore of the project, the versions are earlier ones.
-            && former.sources.iter().zip(&current.sources).all(|((_, former), (_, current))| current.is_at_least(former))
-    });
-    still_meant.unwrap_or(current)
+            _ if !current.is_at_least(had) => current.clone(),
+            Some(later) => later.clone(),
+            None => had.clone(),
+        }
+    };
+    let sources = resolved.sources.iter();
+    let versions =
+        sources.map(|(source, current)| (source.to_string(), version_of(source, current)));
+    let versions: BTreeMap<_, _> = versions.collect();
+    let unusable: BTreeSet<_> = resolved.unusable.iter().map(ToString::to_string).collect();
+    former.sources.retain(|source, _| unusable.contains(source));
+    former.sources.extend(versions);
+    former
 }
 
 /// Returns the conditions of the WorkloadDeployment, if they change.

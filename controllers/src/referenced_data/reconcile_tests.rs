@@ -92,7 +92,7 @@ impl Controllers {
             companions: CompanionController {
                 projects: Arc::clone(&planes.projects),
                 companions,
-                on_problem: Box::new(|_| {}),
+                on_change: Box::new(|_| {}),
                 on_released: Box::new(|_| {}),
             },
             planes,
@@ -588,16 +588,22 @@ async fn a_foreign_object_on_the_hub_does_not_hold_a_deployment_that_ends() {
     assert!(controllers.config_map().is_some() && controllers.secret().is_some());
 }
 
-/// The hub refuses the Secret of two WorkloadDeployments, and one of them ends. The companion may be there already.
+/// The hub refuses the Secret of two WorkloadDeployments, or cannot call a webhook for it, and one of them ends. The
+/// companion may be there already.
 #[tokio::test(start_paused = true)]
 async fn a_refused_companion_does_not_hold_a_deployment_that_ends() {
     let other = "api-us-dfw";
-    for has_companion in [false, true] {
+    let refuse = || Fault::refuse(422);
+    for (has_companion, fault) in [
+        (false, refuse()),
+        (true, refuse()),
+        (false, Fault::webhook_down()),
+        (true, Fault::webhook_down()),
+    ] {
         let mut in_project = sources();
         in_project.extend([NAME, other].map(|name| deployment(name, &variables())));
         let controllers = Controllers::start(in_project, vec![hub_namespace()]).await;
-        let refuse = Fault::refuse(422).of::<Secret>();
-        let refuse = refuse.on(&[Verb::Create, Verb::Apply]);
+        let refuse = fault.of::<Secret>().on(&[Verb::Create, Verb::Apply]);
         if has_companion {
             controllers.converge(&[NAME, other]).await;
             controllers.planes.hub.fail(refuse);
@@ -608,6 +614,7 @@ async fn a_refused_companion_does_not_hold_a_deployment_that_ends() {
         }
         controllers.reconcile_some(&[NAME, other]).await;
         assert_eq!(controllers.secret().is_some(), has_companion);
+        assert_eq!(controllers.condition().reason, "SourceNotCopied");
         end(&controllers, NAME);
         settle().await;
         controllers.reconcile_some(&[NAME, other]).await;
@@ -618,6 +625,78 @@ async fn a_refused_companion_does_not_hold_a_deployment_that_ends() {
             assert_eq!(secret.annotations()[annotations::REFERENCED_BY], named);
         }
     }
+}
+
+/// API servers store `managedFields` that cannot be decoded. They cost nobody anything.
+#[tokio::test(start_paused = true)]
+async fn odd_managed_fields_hold_no_deployment_that_ends() {
+    let other = "api-us-dfw";
+    let odd = json!([{"manager": "x", "operation": "Update", "time": "9999-12-31T23:59:59Z"}]);
+    let mut in_project = sources();
+    in_project.extend([NAME, other].map(|name| deployment(name, &variables())));
+    let controllers = Controllers::start(in_project, vec![hub_namespace()]).await;
+    controllers.converge(&[NAME, other]).await;
+    let mut changed = secret("bmV3");
+    changed["metadata"]["managedFields"] = odd.clone();
+    controllers.project().put(changed);
+    // A WorkloadDeployment that uses nothing.
+    let mut third = deployment("idle-us-dfw", &json!({}));
+    third["metadata"]["managedFields"] = odd;
+    controllers.project().put(third);
+    settle().await;
+    for (name, named) in [
+        (NAME, Some(format!(r#"["default/{other}"]"#))),
+        (other, None),
+    ] {
+        end(&controllers, name);
+        settle().await;
+        controllers.reconcile_some(&[NAME, other]).await;
+        let gone: Option<WorkloadDeployment> = controllers.project().get("default", name);
+        assert!(gone.is_none(), "{name}");
+        let secret = controllers.secret();
+        let found = secret.map(|it| it.annotations()[annotations::REFERENCED_BY].clone());
+        assert_eq!(found, named);
+    }
+}
+
+/// A change of the labels of a source is a version of its own, but no change of its content.
+#[tokio::test(start_paused = true)]
+async fn only_another_content_changes_the_versions_of_a_template_that_rolls() {
+    let mut in_project = sources();
+    let mut rolling = deployment(NAME, &variables());
+    rolling["spec"]["template"]["metadata"]["annotations"] =
+        json!({annotations::ROLL_ON_DATA_CHANGE: "true"});
+    in_project.push(rolling);
+    let controllers = Controllers::start(in_project, vec![hub_namespace()]).await;
+    controllers.converge(&[NAME]).await;
+    let versions = || {
+        controllers.deployment(NAME).annotations()[annotations::REFERENCED_DATA_VERSIONS].clone()
+    };
+    let first = versions();
+    let mut labelled = secret("dG9rZW4=");
+    labelled["metadata"]["labels"] = json!({"a": "b"});
+    controllers.project().put(labelled);
+    settle().await;
+    controllers.converge(&[NAME]).await;
+    assert_eq!(versions(), first);
+    let source_version =
+        |secret: &Secret| secret.annotations()[annotations::SOURCE_VERSION].clone();
+    assert!(!first.contains(&source_version(&controllers.secret().unwrap())));
+
+    // The hub does not take the new content yet.
+    let refuse = Fault::refuse(422).of::<Secret>();
+    controllers
+        .planes
+        .hub
+        .fail(refuse.on(&[Verb::Create, Verb::Apply]));
+    controllers.project().put(secret("bmV3"));
+    settle().await;
+    controllers.reconcile_some(&[NAME]).await;
+    assert_eq!(versions(), first);
+    controllers.planes.hub.heal();
+    sleep(Duration::from_mins(2)).await;
+    controllers.converge(&[NAME]).await;
+    assert!(versions().contains(&source_version(&controllers.secret().unwrap())));
 }
 
 /// A WorkloadDeployment in error has no list. It may list what its template uses, and nothing else.

@@ -28,6 +28,14 @@ impl SourceVersion {
         Some(Self(version.clone()))
     }
 
+    /// Returns since which version of its source the content of a companion is as it is.
+    pub(crate) fn of_content(metadata: &ObjectMeta) -> Option<Self> {
+        let annotations = metadata.annotations.as_ref()?;
+        let version = annotations.get(annotations::CONTENT_VERSION);
+        let version = version.map(|version| Self(version.clone()));
+        version.or_else(|| Self::of_companion(metadata))
+    }
+
     /// Returns whether this version is the other one or a later one. All objects of an API server share one counter of
     /// resource versions, so a source that was made again has a later one. Two versions of which one is no number are
     /// only compared for equality.

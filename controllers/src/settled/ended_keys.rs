@@ -103,9 +103,18 @@ async fn keys_of_deleted_objects_leave_the_queues_of_a_cell() {
         "apiVersion": "networking.datumapis.com/v1alpha", "kind": "ServingLocation",
         "metadata": {"name": "dfw"}, "spec": {"topology": {CITY_CODE: "DFW"}},
     }));
+    for (kind, name) in [("ConfigMap", "settings"), ("Secret", "keys")] {
+        system.project.put(json!({
+            "apiVersion": "v1", "kind": kind,
+            "metadata": {"namespace": "default", "name": name}, "data": {"key": "YQ=="},
+        }));
+    }
     let mut first = None;
     for round in 0..20 {
-        system.project.put(object(workload()));
+        let mut workload = workload();
+        workload["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0]["envFrom"] =
+            json!([{"configMapRef": {"name": "settings"}}, {"secretRef": {"name": "keys"}}]);
+        system.project.put(object(workload));
         system.propagate().await;
         for ordinal in 0..2 {
             system.open_gates(ordinal).await;

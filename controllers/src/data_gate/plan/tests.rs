@@ -192,3 +192,21 @@ fn the_cell_looks_less_often_for_an_old_instance() {
     };
     assert_eq!([0, 59, 60, 599, 600].map(aged), [1, 1, 5, 5, 15]);
 }
+
+/// The record tells later whether the Instance has older data.
+#[test]
+fn the_gate_of_a_template_that_rolls_waits_for_the_record() {
+    let mut deployment = using(&needing(7));
+    deployment.spec.template.metadata = Some(object(
+        json!({"annotations": {annotations::ROLL_ON_DATA_CHANGE: "true"}}),
+    ));
+    for (record, expected) in [(None, false), (Some(6), false), (Some(7), true)] {
+        let mut instance = of(&deployment, true);
+        let key = annotations::REFERENCED_DATA_VERSIONS;
+        let record = record.map(|number| needing(number)[key].as_str().unwrap().to_owned());
+        let record = record.map(|text| (key.to_owned(), text));
+        instance.annotations_mut().extend(record);
+        let needs = needs(&instance, Some(&deployment));
+        assert_eq!(needs.is_ok(), expected);
+    }
+}

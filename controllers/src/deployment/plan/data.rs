@@ -1,41 +1,59 @@
 //! Detects Instances that were made for older ConfigMaps and Secrets, if their template has them replaced
 //! (docs/concepts/referenced-data.md#change-of-a-source).
 
+use std::collections::BTreeMap;
+
 use api::annotations::REFERENCED_DATA_VERSIONS;
+use api::references::Source;
 use api::{Instance, WorkloadDeployment};
 use kube::ResourceExt;
 
-use crate::referenced_data::version::MeantVersions;
+use crate::gate::REFERENCED_DATA;
+use crate::referenced_data::version::{MeantVersions, SourceVersion};
 
-/// Returns the annotation that an Instance must have: the versions that it was made for. An Instance without one gets
-/// the versions that are meant now. Returns `None` if the template does not ask for it, or if no versions are known.
-pub(in crate::deployment) fn data_record<'a>(
-    deployment: &'a WorkloadDeployment,
-    instance: Option<&'a Instance>,
-) -> Option<&'a String> {
-    if !deployment.rolls_on_data_change() {
-        return None;
-    }
-    let recorded = instance.and_then(|it| it.annotations().get(REFERENCED_DATA_VERSIONS));
-    recorded.or_else(|| deployment.annotations().get(REFERENCED_DATA_VERSIONS))
+/// Returns the annotation that a new Instance gets: the versions of its data. Returns `None` if the template does not
+/// ask for it, or if the versions are not known.
+pub(in crate::deployment) fn data_record(deployment: &WorkloadDeployment) -> Option<&String> {
+    meant_data(deployment)?;
+    deployment.annotations().get(REFERENCED_DATA_VERSIONS)
 }
 
-/// Returns whether the Instance lacks the annotation.
-pub(super) fn lacks_record(deployment: &WorkloadDeployment, instance: &Instance) -> bool {
-    let wanted = data_record(deployment, Some(instance));
-    wanted.is_some() && wanted != instance.annotations().get(REFERENCED_DATA_VERSIONS)
+/// Returns the versions that Instances must have, if the template has Instances with older ones replaced.
+pub(super) fn meant_data(deployment: &WorkloadDeployment) -> Option<MeantVersions> {
+    let rolls = deployment.rolls_on_data_change();
+    MeantVersions::of(&deployment.metadata).filter(|_| rolls)
 }
 
-/// Returns whether the Instance was made for an older version of a source than `meant`. An Instance without a record
-/// is not outdated: it gets one.
-pub(super) fn is_outdated(meant: Option<&MeantVersions>, instance: &Instance) -> bool {
+/// Returns the sources of which the Instance was made for an older version, or for none, and their versions. An
+/// Instance without a record gets one. An Instance that still waits for its data starts with the current ones.
+pub(super) fn newer_data(
+    meant: Option<&MeantVersions>,
+    instance: &Instance,
+) -> BTreeMap<Source, SourceVersion> {
     let recorded = MeantVersions::of(&instance.metadata);
-    let (Some(meant), Some(recorded)) = (meant, recorded) else {
-        return false;
+    let (Some(meant), Some(recorded), false) =
+        (meant, recorded, REFERENCED_DATA.is_closed(instance))
+    else {
+        return BTreeMap::new();
     };
-    let is_current = |(source, version)| {
-        let had = recorded.sources.get(source);
-        had.is_some_and(|had| had.is_at_least(version))
-    };
-    !meant.sources.iter().all(is_current)
+    let newer = meant.sources.iter().filter(|(source, version)| {
+        let had = recorded.sources.get(*source);
+        !had.is_some_and(|had| had.is_at_least(version))
+    });
+    newer
+        .filter_map(|(source, version)| Some((Source::parse(source)?, version.clone())))
+        .collect()
+}
+
+/// Returns whether the Instance must get the current versions as its record: it has no newer data to be replaced for,
+/// but another record.
+pub(super) fn lacks_record(
+    deployment: &WorkloadDeployment,
+    meant: Option<&MeantVersions>,
+    instance: &Instance,
+) -> bool {
+    let wanted = data_record(deployment);
+    wanted.is_some()
+        && wanted != instance.annotations().get(REFERENCED_DATA_VERSIONS)
+        && newer_data(meant, instance).is_empty()
 }

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::core::error_boundary::InvalidObject;
 
-use super::data::is_outdated;
+use super::data::{meant_data, newer_data};
 use crate::autoscaler::{AutoscalerView, autoscaling_ready};
 use crate::names;
 use crate::objects::{StringMap, controller_uid, controller_uid_of, covers, describe_undecodable};
@@ -33,6 +33,8 @@ pub(in crate::deployment) struct Observed<'a> {
     pub(in crate::deployment) autoscaler: &'a AutoscalerView,
     /// The answers about the quota of replacements.
     pub(in crate::deployment) quota: &'a QuotaAnswers,
+    /// Whether the cell has the ConfigMaps and Secrets for which Instances are replaced. Without them, none is.
+    pub(in crate::deployment) has_data: bool,
     pub(in crate::deployment) now: Timestamp,
 }
 
@@ -66,6 +68,8 @@ pub(super) struct Instances {
     pub(super) template_hash: String,
     /// The versions of the ConfigMaps and Secrets that Instances must be made for, if the template asks for that.
     pub(super) meant_data: Option<MeantVersions>,
+    /// Whether the cell has these versions.
+    pub(super) has_data: bool,
     /// The condition of the autoscaler, if the WorkloadDeployment has autoscaling settings.
     pub(super) autoscaling: Option<Condition>,
     /// Instances of another template that stay, by UID, and why.
@@ -83,7 +87,6 @@ impl Instances {
         let own_undecodable = undecodable(observed);
         let names = observed.undecodable.iter();
         let template_hash = template_hash(observed.deployment);
-        let meant_data = MeantVersions::of(&observed.deployment.metadata);
         let held = own.iter().filter_map(|instance| {
             let key = quota_key(instance, &template_hash);
             let held = observed.quota.get(&key)?.clone()?;
@@ -100,7 +103,8 @@ impl Instances {
                 .filter_map(|invalid| invalid.metadata.name.clone())
                 .collect(),
             template_hash,
-            meant_data: meant_data.filter(|_| observed.deployment.rolls_on_data_change()),
+            meant_data: meant_data(observed.deployment),
+            has_data: observed.has_data,
             autoscaling: autoscaling_ready(observed.deployment, observed.autoscaler, observed.now),
             held,
         }
@@ -178,21 +182,35 @@ pub(in crate::deployment) fn linking_labels(
     ])
 }
 
-/// Returns whether the Instance was created from another template, or was made for older data. The hash of the template is no proof of that: the
-/// hash of the Go manager had another format, and a CRD with a new default changes our hash although nobody has changed
-/// the template. So if the hashes differ, the Instance itself is compared with the template, and only a difference
-/// replaces a customer's machine.
+/// Returns whether the Instance was created from another template, or was made for older data.
 pub(super) fn is_drifted(
     deployment: &WorkloadDeployment,
     instances: &Instances,
     instance: &Instance,
 ) -> bool {
+    is_of_another_template(deployment, &instances.template_hash, instance)
+        || has_older_data(instances, instance)
+}
+
+/// Returns whether the Instance was made for older data.
+pub(super) fn has_older_data(instances: &Instances, instance: &Instance) -> bool {
+    !newer_data(instances.meant_data.as_ref(), instance).is_empty()
+}
+
+/// Returns whether the Instance was created from another template. The hash of the template is no proof of that: the
+/// hash of the Go manager had another format, and a CRD with a new default changes our hash although nobody has changed
+/// the template. So if the hashes differ, the Instance itself is compared with the template, and only a difference
+/// replaces a customer's machine. `template_hash` is the hash of the deployment's template.
+pub(super) fn is_of_another_template(
+    deployment: &WorkloadDeployment,
+    template_hash: &str,
+    instance: &Instance,
+) -> bool {
     let controller = instance.spec.controller.as_ref();
     let hash = controller.map_or("", |controller| &controller.template_hash);
-    let is_of_another_template = hash != instances.template_hash
+    hash != template_hash
         && (has_another_spec(deployment, instance)
-            || hash.starts_with(HASH_PREFIX) && has_other_metadata(deployment, instance));
-    is_of_another_template || is_outdated(instances.meant_data.as_ref(), instance)
+            || hash.starts_with(HASH_PREFIX) && has_other_metadata(deployment, instance))
 }
 
 /// Returns the spec of the template with the parts that the cell adds to each Instance. `controller` is set when an

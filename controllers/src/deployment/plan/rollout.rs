@@ -8,7 +8,10 @@ use api::workload::ORDERED_READY;
 use api::{Instance, WorkloadDeployment};
 use kube::ResourceExt;
 
-use super::observed::{Instances, instance_name, is_drifted, ordinal, ordinal_of_name};
+use super::observed::{
+    Instances, has_older_data, instance_name, is_drifted, is_of_another_template, ordinal,
+    ordinal_of_name,
+};
 use crate::instance::blocker::denied_quota;
 use crate::instance::plan::is_ready;
 use crate::objects::is_terminating;
@@ -40,7 +43,7 @@ enum Slot<'a> {
 /// Returns the steps of the ordered rollout. The rollout first creates missing Instances and waits for unready ones, by
 /// ascending ordinal. Then it replaces Instances of another template or of older data, by descending ordinal. Finally it deletes surplus
 /// Instances. An unready Instance of another template is replaced immediately: it may become ready, but never with the
-/// right template. An Instance stays while the quota for its replacement is missing. If it is unready, no ready one is
+/// right template. An Instance stays while the quota or the data for its replacement are missing. If it is unready, no ready one is
 /// replaced, but surplus ones are deleted: they may hold the quota. For the same reason, surplus Instances are deleted
 /// before the rollout waits for an Instance without quota.
 ///
@@ -58,9 +61,14 @@ pub(super) fn steps(deployment: &WorkloadDeployment, instances: &Instances) -> V
         return Vec::new();
     }
     let is_drifted = |instance: &Instance| is_drifted(deployment, instances, instance);
+    let awaits_data = |instance: &Instance| {
+        !instances.has_data
+            && has_older_data(instances, instance)
+            && !is_of_another_template(deployment, &instances.template_hash, instance)
+    };
     let is_held = |instance: &Instance| {
         let uid = instance.metadata.uid.as_deref();
-        uid.is_some_and(|uid| instances.held.contains_key(uid))
+        uid.is_some_and(|uid| instances.held.contains_key(uid)) || awaits_data(instance)
     };
     let (slots, surplus) = slots(deployment, instances, wanted);
     let delete = deletions(surplus);

@@ -139,6 +139,29 @@ fn describe_quota(instances: &[WithoutQuota<'_>]) -> Option<String> {
     ))
 }
 
+/// Returns the reason of `ReplicasReady` while the quota of these Instances is not granted. A decision of the quota
+/// system says more than the lack of an answer.
+fn quota_reason(instances: &[WithoutQuota<'_>]) -> &'static str {
+    let reasons = instances
+        .iter()
+        .map(|(_, granted)| match granted.reason.as_str() {
+            quota_granted::BACKEND_UNAVAILABLE => quota_granted::BACKEND_UNAVAILABLE,
+            quota_granted::MISCONFIGURED
+            | quota_granted::NAMESPACE_NOT_FOUND
+            | quota_granted::PROJECT_ID_UNRESOLVABLE
+            | quota_granted::PROJECT_NOT_FOUND => quota_granted::MISCONFIGURED,
+            _ => reason::QUOTA_EXCEEDED,
+        });
+    let says_more = |reason: &&str| match *reason {
+        reason::QUOTA_EXCEEDED => 2,
+        quota_granted::BACKEND_UNAVAILABLE => 1,
+        _ => 0,
+    };
+    reasons
+        .max_by_key(says_more)
+        .unwrap_or(reason::QUOTA_EXCEEDED)
+}
+
 fn available(
     deployment: &WorkloadDeployment,
     ready: i32,
@@ -173,23 +196,17 @@ fn available(
     } else {
         let message = format!("no instance of {desired} is ready");
         match blocked {
-            Some((
-                name,
-                Blocker {
+            Some((name, cause)) => {
+                let Blocker {
                     reason,
-                    message: cause,
+                    message: why,
+                    lacks,
                     ..
-                },
-            )) => {
-                let cause = match reason {
-                    reason::PENDING_QUOTA => format!("has no quota: {cause}"),
-                    reason::SUSPENDED => format!("is suspended: {cause}"),
-                    _ => format!("has no network: {cause}"),
-                };
+                } = cause;
                 (
                     ConditionStatus::False,
                     reason,
-                    format!("{message}; Instance {name} {cause}"),
+                    format!("{message}; Instance {name} {lacks}: {why}"),
                 )
             }
             None => (
@@ -222,7 +239,7 @@ fn replicas_ready(
     held: Option<&Held>,
     now: Timestamp,
 ) -> Condition {
-    let denied = describe_quota(denied).map(|it| (reason::QUOTA_EXCEEDED, it));
+    let denied = describe_quota(denied).map(|it| (quota_reason(denied), it));
     let undecided = || describe_quota(undecided).map(|it| (quota_granted::NO_BUDGET, it));
     let held = || held.map(|held| (held.reason, held.message.clone()));
     let (status, reason, message) = match denied.or_else(undecided).or_else(held) {

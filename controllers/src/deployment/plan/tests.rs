@@ -60,6 +60,7 @@ fn plan_for(deployment: &WorkloadDeployment, instances: &[Arc<Instance>]) -> Pla
         undecodable: &[],
         autoscaler: &AutoscalerView::default(),
         quota: &QuotaAnswers::new(),
+        has_data: true,
         now: now(),
     })
 }
@@ -446,6 +447,7 @@ fn a_refusal_is_shown() {
         undecodable: &[],
         autoscaler: &AutoscalerView::default(),
         quota: &QuotaAnswers::new(),
+        has_data: true,
         now: now(),
     };
     let status = status_after_refusal(&observed, "create Instance web-0: denied");

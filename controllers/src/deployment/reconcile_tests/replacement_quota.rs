@@ -186,6 +186,34 @@ async fn an_unready_instance_stays_if_it_runs() {
     }
 }
 
+/// An Instance keeps running when its claim is revoked, and holds nothing then. Its replacement of the same size would
+/// get nothing.
+#[tokio::test(start_paused = true)]
+async fn an_instance_whose_claim_was_denied_is_not_given_up() {
+    for (reason, deleted) in [("QuotaExceeded", 0), ("QuotaBackendUnavailable", 1)] {
+        let (planes, project, controller) = start_sized().await;
+        set_left(&project, 0);
+        planes
+            .cell
+            .modify::<Instance>(HUB_NAMESPACE, "web-1", |instance| {
+                let mut denied = objects::condition("QuotaGranted", "False");
+                denied["reason"] = json!(reason);
+                let conditions = instance["status"]["conditions"].as_array_mut();
+                conditions.unwrap().push(denied);
+            });
+        change(&planes, |it| {
+            it["spec"]["template"]["metadata"] = json!({"annotations": {"restarted": "now"}});
+        });
+        let (writes, _, _) = replicas_ready(&planes, &controller).await;
+        let is_deletion = |it: &&String| *it == "delete instances ns-1/web-1";
+        assert_eq!(
+            writes.iter().filter(is_deletion).count(),
+            deleted,
+            "{writes:?}"
+        );
+    }
+}
+
 /// Fewer Instances free the quota that an unready one waits for.
 #[tokio::test(start_paused = true)]
 async fn an_unready_instance_that_stays_blocks_no_surplus_one() {
@@ -245,7 +273,8 @@ async fn a_replacement_waits_for_a_usable_answer() {
     let (writes, _, shown) = replicas_ready(&planes, &controller).await;
     assert_eq!(writes, ["apply workloaddeployments/status ns-1/web"]);
     assert_eq!(shown.reason, "QuotaMisconfigured");
-    project.heal();
+    let (planes, _project, controller) = start_sized().await;
+    change(&planes, |it| it["spec"]["template"] = template("2"));
     planes
         .cell
         .modify::<Namespace>("", HUB_NAMESPACE, |namespace| {

@@ -2,6 +2,7 @@
 
 use api::WorkloadDeployment;
 
+use crate::cell_companions::CellCompanions;
 use crate::deployment::{AbsentInstances, DeploymentController};
 use crate::fixtures::servers::{CellPlanes, terminating_json};
 use crate::names;
@@ -44,6 +45,7 @@ async fn an_undecodable_instance_goes_with_its_deployment() {
         quota: ReplacementQuota::new(Arc::clone(&planes.caches), None),
         cell: Arc::clone(&planes.caches),
         writer: Writer::new(DeploymentController::NAME, &planes.metrics),
+        companions: CellCompanions::default(),
         absent: AbsentInstances::new(|_| {}),
         lifecycle: planes.lifecycle.clone(),
     };

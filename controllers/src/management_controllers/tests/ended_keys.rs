@@ -1,18 +1,21 @@
 //! Tests that the keys of deleted objects leave the queues. All controllers of the management plane run.
 
 use api::finalizers;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
 use kube::api::DeleteParams;
 use tokio::runtime::Handle;
 
 use super::*;
 
-const CONTROLLERS: [&str; 6] = [
+const CONTROLLERS: [&str; 8] = [
     WorkloadController::NAME,
     Federator::NAME,
     PolicyController::NAME,
     Projector::NAME,
     NamespaceController::NAME,
+    ReferencedDataController::NAME,
+    CompanionController::NAME,
     CustomizationController::NAME,
 ];
 
@@ -59,7 +62,7 @@ impl RunningPlanes {
     }
 
     /// Returns the number of keys of each controller, and the number of tasks of the process.
-    fn sizes(&self) -> ([i64; 6], usize) {
+    fn sizes(&self) -> ([i64; CONTROLLERS.len()], usize) {
         let keys = CONTROLLERS.map(|controller| self.metrics.queued_keys(controller));
         (keys, Handle::current().metrics().num_alive_tasks())
     }
@@ -72,10 +75,21 @@ impl RunningPlanes {
         project.put(objects::network(&namespace, "default"));
         let client = project.client();
         let workloads: Api<Workload> = Api::namespaced(client.clone(), &namespace);
-        project.put(objects::workload(&namespace, "web", &[("us", &["DFW"])]));
+        for (kind, name) in [("ConfigMap", "settings"), ("Secret", "keys")] {
+            project.put(json!({
+                "apiVersion": "v1", "kind": kind,
+                "metadata": {"namespace": namespace, "name": name}, "data": {"key": "YQ=="},
+            }));
+        }
+        let mut workload = objects::workload(&namespace, "web", &[("us", &["DFW"])]);
+        workload["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0]["envFrom"] =
+            json!([{"configMapRef": {"name": "settings"}}, {"secretRef": {"name": "keys"}}]);
+        project.put(workload);
         let hub_namespace = format!("ns-uid-{round}");
         let copy = || hub.get::<WorkloadDeployment>(&hub_namespace, "web-us-dfw");
         until(|| copy().is_some()).await;
+        let companion = || hub.get::<Secret>(&hub_namespace, "keys");
+        until(|| companion().is_some()).await;
         let mut instance = objects::instance(&hub_namespace, "web-us-dfw-0");
         instance["metadata"]["labels"] = json!({labels::WORKLOAD_DEPLOYMENT_NAME: "web-us-dfw"});
         instance["metadata"]["ownerReferences"] = json!([controller_reference(&copy().unwrap())]);
@@ -101,6 +115,9 @@ impl RunningPlanes {
         );
         until(|| project.get::<Workload>(&namespace, "web").is_none()).await;
         until(|| copy().is_none() && projection().is_none()).await;
+        until(|| companion().is_none()).await;
+        project.remove::<ConfigMap>(&namespace, "settings");
+        project.remove::<Secret>(&namespace, "keys");
         project.remove::<Network>(&namespace, "default");
         if !goes_first {
             project.remove::<Namespace>("", &namespace);

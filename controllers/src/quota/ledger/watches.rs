@@ -88,10 +88,14 @@ impl WatchedBuckets {
 }
 
 impl WatchedClaims {
+    /// Returns whether the watch is current.
+    pub(super) fn is_current(&self) -> bool {
+        self.cache.sync_state().borrow().is_current()
+    }
+
     /// Returns a claim, if the watch is current and has it.
     pub(super) fn get(&self, namespace: &str, name: &str) -> Option<Arc<ResourceClaim>> {
-        let is_current = self.cache.sync_state().borrow().is_current();
         let claim = self.cache.get(namespace, name).ok().flatten();
-        claim.filter(|_| is_current)
+        claim.filter(|_| self.is_current())
     }
 }

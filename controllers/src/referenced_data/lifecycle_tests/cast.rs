@@ -192,6 +192,7 @@ fn planned((deployment, version, release, is_being_deleted): PlanInput) -> Plann
             true => Ok(Resolved::default()),
             false => resolve(&references, &found),
         },
+        contents: &BTreeMap::new(),
         template_hash: "v1-a",
         releases: &releases.of(&key(name)),
         not_copied: Vec::new(),

@@ -2,7 +2,6 @@ use std::slice;
 
 use api::references::references;
 
-use super::super::version::SourceVersion;
 use super::*;
 use crate::fixtures::{deployment, now, object};
 
@@ -33,6 +32,10 @@ fn planned_while(
     release: Option<Release>,
 ) -> Plan {
     let references = references(&deployment.spec.template.spec);
+    let contents = match resolved {
+        Ok(number) => BTreeMap::from([(Source::parse(SOURCE).unwrap(), version(number))]),
+        Err(_) => BTreeMap::new(),
+    };
     let resolved = resolved.map(|number| Resolved {
         sources: references
             .keys()
@@ -44,6 +47,7 @@ fn planned_while(
         deployment,
         references: &references,
         resolved,
+        contents: &contents,
         template_hash: "v1-a",
         releases: &release
             .map(|it| (Source::parse(SOURCE).unwrap(), it))

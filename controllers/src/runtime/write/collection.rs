@@ -1,16 +1,19 @@
 //! Collections of objects, and the direct reads of controllers from API servers.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use api::{annotations, labels};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{ListParams, ObjectList};
-use kube::core::{ClusterResourceScope, NamespaceResourceScope, PartialObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, ObjectMeta};
+use kube::api::{GetParams, ListParams, ObjectList};
+use kube::core::{ClusterResourceScope, NamespaceResourceScope, PartialObjectMeta, Request};
 use kube::{Api, Client, Resource, ResourceExt};
 use multicluster::Cache;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::{RawValue, to_raw_value};
 
-use crate::objects::{controller_uid, describe};
+use crate::objects::{controller_uid_of, describe};
 use crate::runtime::absence;
 use crate::runtime::error::ReconcileError;
 
@@ -57,7 +60,8 @@ impl<K: Object> Collection<'_, K> {
     ///
     /// [`ReconcileError::NotServed`] for any other 404, [`ReconcileError::Api`] for other failures.
     pub(crate) async fn read(&self, name: &str) -> Result<Option<K>> {
-        found::<K, _>(name, self.api.get(name).await)
+        let request = self.request().get(name, &GetParams::default());
+        found::<K, _>(name, self.send(request).await)
     }
 
     /// Reads the metadata of an object. Returns `None` if it is proved to be absent.
@@ -66,7 +70,8 @@ impl<K: Object> Collection<'_, K> {
     ///
     /// As [`Self::read`].
     pub(crate) async fn read_metadata(&self, name: &str) -> Result<Option<PartialObjectMeta<K>>> {
-        found::<K, _>(name, self.api.get_metadata(name).await)
+        let request = self.request().get_metadata(name, &GetParams::default());
+        found::<K, _>(name, self.send(request).await)
     }
 
     /// Lists the metadata of all objects.
@@ -76,8 +81,8 @@ impl<K: Object> Collection<'_, K> {
     /// [`ReconcileError::Api`], and [`ReconcileError::NotYet`] if the answer is not a complete list.
     pub(crate) async fn all_metadata(&self) -> Result<Vec<ObjectMeta>> {
         let listed = self.list(&ListParams::default()).await?;
-        known(false, &listed)?;
-        Ok(listed.items.into_iter().map(|it| it.metadata).collect())
+        known::<K>(false, &listed)?;
+        Ok(listed.items)
     }
 
     /// Asks the API server for the metadata of an object. Returns `None` if a complete list proves that the object is
@@ -88,9 +93,9 @@ impl<K: Object> Collection<'_, K> {
     /// [`ReconcileError::NotYet`] if the object is not found but the answer is not a complete list.
     pub(crate) async fn find(&self, name: &str) -> Result<Option<ObjectMeta>> {
         let listed = self.list(&named(name)).await?;
-        let mut objects = listed.items.iter().map(|object| &object.metadata);
+        let mut objects = listed.items.iter();
         let found = objects.find(|object| object.name.as_deref() == Some(name));
-        known(found.is_some(), &listed)?;
+        known::<K>(found.is_some(), &listed)?;
         Ok(found.cloned())
     }
 
@@ -146,7 +151,7 @@ impl<K: Object> Collection<'_, K> {
             .limit(1);
         let listed = self.list(&params).await?;
         let found = !listed.items.is_empty();
-        known(found, &listed)
+        known::<K>(found, &listed)
     }
 
     /// Asks the API server whether the controller has a child. A child has the controller in its label and as its
@@ -159,13 +164,35 @@ impl<K: Object> Collection<'_, K> {
         let params = ListParams::default().labels(&format!("{label}={controller}"));
         let listed = self.list(&params).await?;
         let mut children = listed.items.iter();
-        let found = children.any(|child| controller_uid(child) == Some(controller));
-        known(found, &listed)
+        let found = children.any(|child| controller_uid_of(child) == Some(controller));
+        known::<K>(found, &listed)
     }
 
-    async fn list(&self, params: &ListParams) -> Result<MetadataList<K>> {
-        let listed = self.api.list_metadata(params).await;
-        listed.map_err(|error| ReconcileError::api(format!("list {}", K::plural(&())), error))
+    async fn list(&self, params: &ListParams) -> Result<MetadataList> {
+        let request = self.request().list_metadata(params);
+        let listed: kube::Result<ObjectList<Bare<PartialObjectMeta<K>>>> =
+            self.request_bare(request).await;
+        let listed = listed
+            .map_err(|error| ReconcileError::api(format!("list {}", K::plural(&())), error))?;
+        Ok(MetadataList {
+            metadata: listed.metadata,
+            items: listed.items.into_iter().map(|it| it.0.metadata).collect(),
+        })
+    }
+
+    fn request(&self) -> Request {
+        Request::new(self.api.resource_url())
+    }
+
+    /// Sends a request for one object.
+    async fn send<T: DeserializeOwned>(&self, request: Built) -> kube::Result<T> {
+        let answer: Bare<T> = self.request_bare(request).await?;
+        Ok(answer.0)
+    }
+
+    async fn request_bare<T: DeserializeOwned>(&self, request: Built) -> kube::Result<T> {
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        self.api.clone().into_client().request(request).await
     }
 }
 
@@ -195,7 +222,7 @@ fn behind<K: Object>(cached: &K) -> ReconcileError {
 
 /// Returns `found` if the answer is conclusive. An answer that is not a complete list does not prove that an object is
 /// absent (I-12).
-fn known<K: Object>(found: bool, listed: &MetadataList<K>) -> Result<bool> {
+fn known<K: Object>(found: bool, listed: &MetadataList) -> Result<bool> {
     match found || is_complete(listed) {
         true => Ok(found),
         false => Err(ReconcileError::NotYet {
@@ -206,10 +233,38 @@ fn known<K: Object>(found: bool, listed: &MetadataList<K>) -> Result<bool> {
 }
 
 /// The metadata of the objects of a kind.
-type MetadataList<K> = ObjectList<PartialObjectMeta<K>>;
+struct MetadataList {
+    metadata: ListMeta,
+    items: Vec<ObjectMeta>,
+}
+
+/// A request, if its parameters are valid.
+type Built = std::result::Result<http::Request<Vec<u8>>, kube::core::request::Error>;
+
+/// An object without its `managedFields`. API servers store there what a client sends, for example times that Rust
+/// cannot represent. No controller needs them here.
+#[derive(Clone)]
+struct Bare<T>(T);
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Bare<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        type Fields = BTreeMap<String, Box<RawValue>>;
+        let mut object = Fields::deserialize(deserializer)?;
+        if let Some(metadata) = object.get_mut("metadata") {
+            let mut fields: Fields =
+                serde_json::from_str(metadata.get()).map_err(D::Error::custom)?;
+            fields.remove("managedFields");
+            *metadata = to_raw_value(&fields).map_err(D::Error::custom)?;
+        }
+        let text = serde_json::to_string(&object).map_err(D::Error::custom)?;
+        serde_json::from_str(&text)
+            .map(Self)
+            .map_err(D::Error::custom)
+    }
+}
 
 /// Returns whether an answer is a complete list. A complete list has a resource version and no further pages.
-fn is_complete<K: Object>(listed: &MetadataList<K>) -> bool {
+fn is_complete(listed: &MetadataList) -> bool {
     let metadata = &listed.metadata;
     let has_version = |version: &String| !version.is_empty();
     metadata.resource_version.as_ref().is_some_and(has_version)
@@ -228,7 +283,8 @@ impl<K: Object> Collection<'_, K> {
         let (kind, plural) = (K::kind(&()), K::plural(&()));
         let listed = self.list(&params).await?;
         if let Some(object) = listed.items.first() {
-            return Ok(Some(format!("{kind} {}", object.name_any())));
+            let name = object.name.as_deref().unwrap_or_default();
+            return Ok(Some(format!("{kind} {name}")));
         }
         Ok((!is_complete(&listed))
             .then(|| format!("perhaps {plural}: the answer is not a complete list")))

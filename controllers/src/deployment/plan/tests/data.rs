@@ -29,15 +29,13 @@ fn text(versions: &[(&str, u64)]) -> String {
     json!({"template": "v1-of-the-project", "sources": sources}).to_string()
 }
 
-/// Returns both Instances with this record.
-fn recorded(deployment: &WorkloadDeployment, record: Option<String>) -> Vec<Instance> {
+/// Returns both Instances with this record. They have no closed gate.
+fn recorded(deployment: &WorkloadDeployment, record: Option<&str>) -> Vec<Instance> {
     let instances = ["web-0", "web-1"].map(|name| {
         let mut instance = made(deployment, name, true);
         let template = deployment.spec.template.metadata.clone();
         *instance.annotations_mut() = template.unwrap_or_default().annotations;
-        let record = record
-            .clone()
-            .map(|it| (REFERENCED_DATA_VERSIONS.into(), it));
+        let record = record.map(|it| (REFERENCED_DATA_VERSIONS.to_owned(), it.to_owned()));
         instance.annotations_mut().extend(record);
         instance
     });
@@ -51,8 +49,8 @@ fn changed_data_replace_instances_one_at_a_time_if_the_template_asks() {
     for (rolls, meant, expected) in [
         ("true", former, &[][..]),
         ("true", &[("ConfigMap/a", 5), ("Secret/b", 8)], replaced),
+        // A source is no longer listed, or the project was restored. The record follows.
         ("true", &[("ConfigMap/a", 5)], &[]),
-        // The project was restored.
         ("true", &[("ConfigMap/a", 5), ("Secret/b", 6)], &[]),
         // An optional source exists now.
         (
@@ -64,11 +62,17 @@ fn changed_data_replace_instances_one_at_a_time_if_the_template_asks() {
         ("", &[("ConfigMap/a", 6), ("Secret/b", 8)], &[]),
     ] {
         let deployment = using(rolls, meant);
-        let instances = recorded(&deployment, Some(text(former)));
+        let instances = recorded(&deployment, Some(&text(former)));
         let steps = steps_for(&deployment, instances.clone());
         assert_eq!(steps, expected, "{rolls} {meant:?}");
         let plan = plan_for(&deployment, &shared(instances));
         assert_eq!(plan.refresh, [], "{rolls} {meant:?}");
+        let follows = rolls == "true" && meant != former && expected.is_empty();
+        assert_eq!(
+            plan.record.len(),
+            if follows { 2 } else { 0 },
+            "{rolls} {meant:?}"
+        );
         let updated = plan.status.unwrap().updated_replicas;
         assert_eq!(updated, Some(if expected.is_empty() { 2 } else { 0 }));
     }
@@ -81,19 +85,19 @@ fn an_instance_without_a_record_gets_the_versions_that_are_meant() {
     for (rolls, expected) in [("true", 2), ("false", 0)] {
         let deployment = using(rolls, versions);
         let plan = plan_for(&deployment, &shared(recorded(&deployment, None)));
-        assert_eq!((plan.steps, plan.refresh.len()), (Vec::new(), expected));
+        assert_eq!((plan.steps, plan.record.len()), (Vec::new(), expected));
     }
     let mut unknown = using("true", versions);
     unknown.annotations_mut().clear();
     let plan = plan_for(&unknown, &shared(recorded(&unknown, None)));
-    assert_eq!((plan.steps, plan.refresh), (Vec::new(), Vec::new()));
+    assert_eq!((plan.steps, plan.record), (Vec::new(), Vec::new()));
 }
 
 /// I-22: the record is not a part of the template.
 #[test]
 fn a_record_is_no_difference_from_the_template() {
     let deployment = using("true", &[("ConfigMap/a", 5)]);
-    let mut instances = recorded(&deployment, Some(text(&[("ConfigMap/a", 5)])));
+    let mut instances = recorded(&deployment, Some(&text(&[("ConfigMap/a", 5)])));
     for instance in &mut instances {
         // A new default of the CRD has changed the hash.
         instance.spec.controller.as_mut().unwrap().template_hash = "v1-former".into();

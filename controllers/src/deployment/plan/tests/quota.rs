@@ -20,7 +20,8 @@ fn an_instance_whose_quota_nobody_decides_about_is_shown() {
         instance
     };
     let undecided = |reason| with("web-0", ConditionStatus::Unknown, reason);
-    let denied = || with("web-1", ConditionStatus::False, "QuotaExceeded");
+    let failed = |reason| with("web-1", ConditionStatus::False, reason);
+    let denied = || failed("QuotaExceeded");
     for (instances, reason, message) in [
         // A new claim is decided soon.
         (
@@ -36,6 +37,17 @@ fn an_instance_whose_quota_nobody_decides_about_is_shown() {
         (
             vec![undecided("QuotaNoBudget"), denied()],
             "QuotaExceeded",
+            "1 instances have no quota; Instance web-1 has no quota: told",
+        ),
+        // The quota system does not answer, or refuses the question. More quota would not help.
+        (
+            vec![failed("QuotaBackendUnavailable")],
+            "QuotaBackendUnavailable",
+            "1 instances have no quota; Instance web-1 has no quota: told",
+        ),
+        (
+            vec![failed("QuotaProjectNotFound")],
+            "QuotaMisconfigured",
             "1 instances have no quota; Instance web-1 has no quota: told",
         ),
     ] {

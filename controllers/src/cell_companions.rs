@@ -1,4 +1,5 @@
-//! Reads the metadata of companions in the cell. Many Instances can wait for one companion.
+//! Reads the metadata of companions in the cell, by name. Nothing watches them: the right to watch ConfigMaps and Secrets
+//! is the right to read them all. Many Instances can wait for one companion.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -26,18 +27,18 @@ struct Answer {
 
 /// The last answers, by namespace and source.
 #[derive(Default)]
-pub(super) struct Looks {
+pub(crate) struct CellCompanions {
     answers: Mutex<HashMap<(String, Source), Answer>>,
 }
 
-impl Looks {
+impl CellCompanions {
     /// Returns the version of the source that the companion in the cell was copied from. Returns `None` if the cell does
     /// not have it. An object that is no companion does not count.
     ///
     /// # Errors
     ///
     /// The errors of [`Collection::read_metadata`].
-    pub(super) async fn look(
+    pub(crate) async fn look(
         &self,
         client: &Client,
         namespace: &str,
