@@ -104,7 +104,6 @@ impl DeploymentController {
         let instances = Collection::new(&cell.client, &namespace, Some(&cell.instances));
         let mut errors = FirstError::default();
         let looked = self.look_for_data(context, &mut view).await;
-        errors.note(looked);
         let confirmed = self
             .confirm(context, &mut view, &deployments, &instances)
             .await;
@@ -182,6 +181,7 @@ impl DeploymentController {
                     .deployment_written(deployment, &written, marks.refusal.as_deref());
             }
         }
+        errors.note(looked);
         errors.result()?;
         let deletes = |step: &RolloutStep| matches!(step, RolloutStep::Delete(_));
         if !plan.steps.iter().any(deletes) && !is_terminating(deployment) {

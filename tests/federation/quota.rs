@@ -17,6 +17,8 @@ use crate::fixture::{self, DFW, ORD, Space, WITHIN};
 
 /// Less than the interval after which a denied claim is made anew without a reason.
 const NEXT_TRY: Duration = Duration::from_secs(12);
+/// Less than every interval at which a claim is read, so only a watch opens the gate in this time.
+const RUNS: Duration = Duration::from_secs(10);
 /// Two Instances of a cell are replaced one after the other. Before, their quota is asked for at most 15 s later.
 const ROLLED_OUT: Duration = Duration::from_mins(1);
 /// The name of the only project.
@@ -80,6 +82,14 @@ async fn run(federation: &Federation) -> anyhow::Result<()> {
     // The claim is made anew because the quota is seen. The interval would be 15 s.
     wait::until(&space.in_cell(cell), name, "granted", NEXT_TRY, is_granted).await?;
     let granted = raised.elapsed().as_secs_f64();
+    wait::until(
+        &space.in_cell(cell),
+        name,
+        "running",
+        RUNS,
+        fixture::is_ready,
+    )
+    .await?;
     space.until_settled("web", 4).await?;
     eprintln!(
         "granted {granted:.1} s, and all run {:.1} s after the quota was raised",

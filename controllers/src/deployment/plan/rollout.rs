@@ -41,11 +41,11 @@ enum Slot<'a> {
 }
 
 /// Returns the steps of the ordered rollout. The rollout first creates missing Instances and waits for unready ones, by
-/// ascending ordinal. Then it replaces Instances of another template or of older data, by descending ordinal. Finally it deletes surplus
-/// Instances. An unready Instance of another template is replaced immediately: it may become ready, but never with the
-/// right template. An Instance stays while the quota or the data for its replacement are missing. If it is unready, no ready one is
-/// replaced, but surplus ones are deleted: they may hold the quota. For the same reason, surplus Instances are deleted
-/// before the rollout waits for an Instance without quota.
+/// ascending ordinal. Then it replaces Instances of another template or of older data, by descending ordinal. Finally it
+/// deletes surplus Instances. An unready Instance of another template is replaced immediately: it may become ready, but
+/// never with the right template. An Instance stays while the quota or the data for its replacement are missing. If it
+/// is unready, no ready one is replaced, but surplus ones are deleted: they may hold the quota. For the same reason,
+/// surplus Instances are deleted before the rollout waits for an Instance without quota.
 ///
 /// While the WorkloadDeployment is suspended, nothing is created or replaced. Surplus Instances are deleted, unless an
 /// autoscaler decides their number: it sees no load while nothing runs, and Instances that come back must find their
