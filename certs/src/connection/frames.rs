@@ -25,7 +25,13 @@ pub(super) struct Frames {
     header: [u8; FRAME_HEADER],
     /// Number of bytes of `header` that have arrived.
     arrived: usize,
+    /// Number of frames since the last pause.
+    begun: usize,
 }
+
+/// Number of frames after which a connection pauses, so that others are served. A frame without content takes some 100
+/// ns, and no other limit counts it.
+const FRAMES_AT_ONCE: usize = 1024;
 
 impl Frames {
     pub(super) fn new() -> Self {
@@ -33,7 +39,17 @@ impl Frames {
             before: PREFACE,
             header: [0; FRAME_HEADER],
             arrived: 0,
+            begun: 0,
         }
+    }
+
+    /// Returns whether the connection has to pause now.
+    pub(super) fn pauses(&mut self) -> bool {
+        let pauses = self.begun >= FRAMES_AT_ONCE;
+        if pauses {
+            self.begun = 0;
+        }
+        pauses
     }
 
     /// Reads the next bytes of the client.
@@ -67,6 +83,7 @@ impl Frames {
         let length = u32::from_be_bytes([0, one, two, three]);
         self.before = usize::try_from(length).unwrap_or(usize::MAX);
         self.arrived = 0;
+        self.begun += 1;
         Ok(())
     }
 }

@@ -158,6 +158,10 @@ impl<I: AsyncRead + Unpin> AsyncRead for PacedStream<I> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        if this.frames.as_mut().is_some_and(Frames::pauses) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let before = buffer.filled().len();
         let read = Pin::new(&mut this.stream).poll_read(context, buffer);
         let started = this.activity.started();
@@ -232,5 +236,37 @@ impl<I: AsyncRead + AsyncWrite + Unpin> AsyncWrite for PacedStream<I> {
             };
         }
         self.linger(context).map(Ok)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use futures::poll;
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+    use crate::peers::{AllPeers, Peer};
+
+    /// The threads that serve connections must not work for one client alone.
+    #[tokio::test]
+    async fn a_client_that_sends_many_small_frames_pauses() {
+        let limits = Limits::default();
+        let peer = Peer::new(Ipv4Addr::LOCALHOST.into(), Arc::new(AllPeers::new(&limits)));
+        let activity = Arc::new(Activity::new(Arc::new(peer)));
+        let preface = [b'p'; 24];
+        // Frames of an unknown type without content.
+        let frames = [0, 0, 0, 255, 0, 0, 0, 0, 0].repeat(10_000);
+        let sent = [preface.as_slice(), &frames].concat();
+        let mut stream = PacedStream::new(sent.as_slice(), Version::HTTP_2, activity, limits);
+        let (mut pauses, mut read, mut buffer) = (0, 0, [0; 4096]);
+        while read < sent.len() {
+            match poll!(Box::pin(stream.read(&mut buffer))) {
+                Poll::Ready(count) => read += count.unwrap(),
+                Poll::Pending => pauses += 1,
+            }
+        }
+        assert!((6..=10).contains(&pauses), "{pauses}");
     }
 }
