@@ -44,8 +44,8 @@ use crate::waiting::WaitingInstances;
 pub use ledger::ConnectLedger;
 pub(crate) use ledger::{Ledgers, QuotaWatches};
 use plan::{
-    Ledger, Observed, Plan, QuotaStep, fits, is_denied, is_granted, is_managed, is_put_off,
-    is_settled, plan, waiting_since,
+    Ledger, Observed, Plan, QuotaStep, fits, is_denied, is_granted, is_managed, is_pending,
+    is_put_off, is_settled, plan, waiting_since,
 };
 pub(crate) use replacement::{Held, ReplacementQuota, asked_again};
 
@@ -210,6 +210,10 @@ impl QuotaController {
             return None;
         }
         let watched = self.watched_claims(key);
+        // A watch can break without a sign, so a claim is read until it is decided.
+        if watched.iter().any(|claim| is_pending(claim)) {
+            return None;
+        }
         let claim = watched.first().map(|it| Box::new(ResourceClaim::clone(it)));
         let plan = plan(&Observed {
             instance,

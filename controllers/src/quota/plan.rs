@@ -167,6 +167,11 @@ pub(super) fn is_granted(claim: &ResourceClaim) -> bool {
     !is_terminating(claim) && decision(claim) == ClaimDecision::Granted
 }
 
+/// Returns whether the quota system has not decided about this claim.
+pub(super) fn is_pending(claim: &ResourceClaim) -> bool {
+    decision(claim) == ClaimDecision::Pending
+}
+
 /// Returns whether a claim was made for this Instance, and for these amounts.
 pub(super) fn fits(
     claim: &ResourceClaim,
