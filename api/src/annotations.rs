@@ -144,15 +144,9 @@ pub const ALL: &[MetadataKey] = &[
     ),
     metadata_key(
         REFERENCED_DATA_VERSIONS,
-        "WorkloadDeployment; project, hub, cell",
-        "`referenced-data`; `federator` copies it",
-        "JSON object: the hash of the template, and the version of each source, for which the data were determined.",
-    ),
-    metadata_key(
-        REFERENCED_DATA_VERSIONS,
-        "Instance; cell",
-        "`deployment`",
-        "The same of the WorkloadDeployment when the Instance was made, if the template has `roll-on-data-change`.",
+        "WorkloadDeployment; project, hub, cell. Instance; cell",
+        "`referenced-data`; `federator` copies it. On an Instance: `deployment`",
+        "JSON object: the hash of the template, and the version of each source, for which the data were determined. On an Instance whose template has `roll-on-data-change`: those that it was made for.",
     ),
     metadata_key(
         ROLL_ON_DATA_CHANGE,

@@ -36,7 +36,8 @@ use crate::runtime::{ReconcileContext, ReconcileError};
 use crate::template::template_hash;
 pub(crate) use absent::AbsentInstances;
 use plan::{
-    Plan, RolloutStep, data_record, instance_name, linking_labels, ordinal, status_after_refusal,
+    DataVersions, Plan, RolloutStep, data_record, instance_name, linking_labels, ordinal,
+    status_after_refusal,
 };
 use view::{QuotaAnswers, View};
 
@@ -85,7 +86,10 @@ impl Controller for DeploymentController {
             instances: self.cell.instances.readable(&key.namespace),
             undecodable: self.cell.instances.undecodable(&key.namespace),
             quota: QuotaAnswers::default(),
-            has_data: false,
+            data: self
+                .gates
+                .contains(&gate::REFERENCED_DATA)
+                .then(DataVersions::new),
             now: context.now(),
         };
         self.execute(context, view).await
@@ -181,7 +185,6 @@ impl DeploymentController {
                     .deployment_written(deployment, &written, marks.refusal.as_deref());
             }
         }
-        errors.note(looked);
         errors.result()?;
         let deletes = |step: &RolloutStep| matches!(step, RolloutStep::Delete(_));
         if !plan.steps.iter().any(deletes) && !is_terminating(deployment) {
@@ -190,6 +193,7 @@ impl DeploymentController {
         if plan.remove_finalizer {
             self.release(context, &deployments, deployment).await?;
         }
+        looked?;
         Ok(view.outcome())
     }
 
@@ -254,32 +258,39 @@ impl DeploymentController {
         }
     }
 
-    /// Looks whether the cell has the ConfigMaps and Secrets for which an Instance has to be replaced.
+    /// Looks which of the ConfigMaps and Secrets the cell has for which an Instance has to be replaced.
     ///
     /// # Errors
     ///
-    /// [`ReconcileError::NotYet`] if the cell does not have them, and the errors of [`CellCompanions::look`].
+    /// [`ReconcileError::NotYet`] if the cell lacks one of them, and the errors of [`CellCompanions::look`].
     async fn look_for_data(
         &self,
         context: &ReconcileContext,
         view: &mut View,
     ) -> Result<(), ReconcileError> {
-        if !self.gates.contains(&gate::REFERENCED_DATA) {
+        let newer = view.newer_data();
+        let Some(data) = &mut view.data else {
             return Ok(());
-        }
+        };
         let namespace = view.deployment.namespace().unwrap_or_default();
-        for (source, least) in view.newer_data() {
+        let mut lacking = Vec::new();
+        for (source, least) in newer {
             let (client, now) = (&self.cell.client, context.now());
             let there = self.companions.look(client, &namespace, &source, now);
-            if !there.await?.is_some_and(|there| there.is_at_least(&least)) {
-                return Err(ReconcileError::NotYet {
-                    object: describe(view.deployment.as_ref()),
-                    missing: format!("the cell to have the changed {source}"),
-                });
+            match there.await? {
+                Some(there) if there.is_at_least(&least) => {
+                    data.insert(source, there);
+                }
+                _ => lacking.push(source.to_string()),
             }
         }
-        view.has_data = true;
-        Ok(())
+        if lacking.is_empty() {
+            return Ok(());
+        }
+        Err(ReconcileError::NotYet {
+            object: describe(view.deployment.as_ref()),
+            missing: format!("the cell to have the changed {}", lacking.join(", ")),
+        })
     }
 
     /// Asks for the quota that replacements need, and then confirms a deletion that is the next step. The deletion
@@ -355,7 +366,8 @@ impl DeploymentController {
         if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.insert("finalizers".to_owned(), json!(finalizers));
         }
-        if let Some(record) = data_record(deployment)
+        let holds = self.gates.contains(&gate::REFERENCED_DATA);
+        if let Some(record) = data_record(deployment).filter(|_| holds)
             && let Some(annotations) = body.pointer_mut("/metadata/annotations")
             && let Some(annotations) = annotations.as_object_mut()
         {

@@ -4,6 +4,7 @@
 //! writes the condition, and opens the gate when the condition is stored and True.
 
 use api::Instance;
+use api::annotations::REFERENCED_DATA_VERSIONS;
 use api::condition::{self, Condition};
 use api::instance::{
     NETWORK_GATE, NETWORK_READY, QUOTA_GATE, QUOTA_GRANTED, REFERENCED_DATA_GATE,
@@ -24,23 +25,28 @@ pub(crate) struct Gate {
     pub(crate) name: &'static str,
     /// Type of the condition of the Instance.
     pub(crate) condition: &'static str,
+    /// The annotation of the Instance that must not change between the decision and the opening of the gate.
+    record: Option<&'static str>,
 }
 
 /// Opens when the networks of the Instance are there.
 pub(crate) const NETWORK: Gate = Gate {
     name: NETWORK_GATE,
     condition: NETWORK_READY,
+    record: None,
 };
 /// Opens when the quota of the project covers the Instance.
 pub(crate) const QUOTA: Gate = Gate {
     name: QUOTA_GATE,
     condition: QUOTA_GRANTED,
+    record: None,
 };
 
 /// Opens when the ConfigMaps and Secrets of the Instance are in the cell.
 pub(crate) const REFERENCED_DATA: Gate = Gate {
     name: REFERENCED_DATA_GATE,
     condition: REFERENCED_DATA_READY,
+    record: Some(REFERENCED_DATA_VERSIONS),
 };
 
 /// Returns whether an Instance has a closed gate. Such an Instance has never run.
@@ -120,7 +126,9 @@ impl Gate {
             return Ok(None);
         };
         let item = (LIST, position, self.name);
-        let opened = writer.remove_item(context, to, instance, item).await?;
+        let opened = writer
+            .remove_item(context, to, instance, item, self.record)
+            .await?;
         Ok(Some(opened))
     }
 }

@@ -317,14 +317,17 @@ impl Projector {
         observed: &Observed<'_>,
     ) -> Result<Outcome, ReconcileError> {
         let namespace = observed.hub_namespace;
-        // The Instance can be terminating or in quarantine, perhaps because its namespace belongs to another project.
-        let is_hidden = observed.instance.is_none()
-            && self.hub.instances.get(namespace.as_str(), name)?.is_some();
-        if observed.instance.is_none() && observed.projection.is_none() && !is_hidden {
-            return Ok(Outcome::Gone);
+        if observed.instance.is_none() {
+            if self.hub.instances.get(namespace.as_str(), name)?.is_some() {
+                // The Instance is terminating or in quarantine, perhaps because its namespace belongs to another
+                // project.
+                return Ok(Outcome::Settled);
+            }
+            if observed.projection.is_none() {
+                return Ok(Outcome::Gone);
+            }
         }
         let mut plan = plan(observed);
-        plan.delete &= !is_hidden;
         if plan == plan::Plan::default() {
             return Ok(Outcome::Settled);
         }

@@ -7,18 +7,15 @@ mod pruned;
 mod rollout;
 mod status;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::references::Source;
 use api::{Instance, WorkloadDeployment, WorkloadDeploymentStatus, finalizers};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 
 use crate::objects::{controller_uid, covers, has_finalizer, is_terminating};
-use crate::referenced_data::version::SourceVersion;
-pub(super) use data::data_record;
+pub(super) use data::{DataVersions, data_record};
 use data::{lacks_record, meant_data, newer_data};
 use observed::{Instances, is_drifted, is_of_another_template, undecodable};
 pub(super) use observed::{
@@ -98,9 +95,9 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
 }
 
 /// Returns the sources for which an Instance of the WorkloadDeployment has to be replaced, and their versions.
-pub(super) fn data_to_roll(observed: &Observed<'_>) -> BTreeMap<Source, SourceVersion> {
+pub(super) fn data_to_roll(observed: &Observed<'_>) -> DataVersions {
     let Some(meant) = meant_data(observed.deployment) else {
-        return BTreeMap::new();
+        return DataVersions::new();
     };
     let uid = observed.deployment.metadata.uid.as_deref();
     let instances = observed.instances.iter().map(AsRef::as_ref);

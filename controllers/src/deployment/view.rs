@@ -1,10 +1,9 @@
 //! The objects that one reconciliation sees. A deletion is decided on objects of the API server, because the cache of a
 //! process can be behind (docs/concepts/flow.md#rollout).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::references::Source;
 use api::workload_deployment::REPLICAS_READY;
 use api::{Instance, WorkloadDeployment, condition};
 use jiff::{SignedDuration, Timestamp};
@@ -14,11 +13,12 @@ use multicluster::Outcome;
 use serde_json::json;
 
 pub(super) use super::plan::QuotaAnswers;
-use super::plan::{Observed, Plan, RolloutStep, data_to_roll, plan, quota_key, spec_of_template};
+use super::plan::{
+    DataVersions, Observed, Plan, RolloutStep, data_to_roll, plan, quota_key, spec_of_template,
+};
 use crate::autoscaler::AutoscalerView;
 use crate::objects::contains;
 use crate::quota::{Held, asked_again};
-use crate::referenced_data::version::SourceVersion;
 use crate::runtime::ReconcileError;
 use crate::runtime::write::{Collection, Writer};
 use crate::template::template_hash;
@@ -33,8 +33,8 @@ pub(super) struct View {
     pub(super) autoscaler: AutoscalerView,
     /// The answers about the quota of replacements.
     pub(super) quota: QuotaAnswers,
-    /// Whether the cell has the ConfigMaps and Secrets for which Instances are replaced.
-    pub(super) has_data: bool,
+    /// The versions of ConfigMaps and Secrets in the cell, as [`Observed::data`].
+    pub(super) data: Option<DataVersions>,
     pub(super) now: Timestamp,
 }
 
@@ -46,13 +46,13 @@ impl View {
             undecodable: &self.undecodable,
             autoscaler: &self.autoscaler,
             quota: &self.quota,
-            has_data: self.has_data,
+            data: self.data.as_ref(),
             now: self.now,
         }
     }
 
     /// Returns the ConfigMaps and Secrets for which an Instance has to be replaced, and their versions.
-    pub(super) fn newer_data(&self) -> BTreeMap<Source, SourceVersion> {
+    pub(super) fn newer_data(&self) -> DataVersions {
         data_to_roll(&self.observed())
     }
 

@@ -53,12 +53,13 @@ struct Known {
 }
 
 /// The changes for WorkloadDeployments that the reconciliation of a companion has brought.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Synced {
     /// Whether [`Companions::problem`] or [`Companions::content`] has changed.
     pub(super) is_changed: bool,
-    /// The WorkloadDeployments that no companion of the sources that they release names any more.
-    pub(super) released: Vec<ProjectKey>,
+    /// The WorkloadDeployments that no companion of the sources that they release names any more, or why this cannot be
+    /// proved.
+    pub(super) released: Result<Vec<ProjectKey>, ReconcileError>,
 }
 
 impl Companions {
@@ -197,7 +198,7 @@ impl Companions {
             }
         }
         let is_changed = self.note(key, known);
-        let released = self.prove(key, &users, &namespaces, &refused).await?;
+        let released = self.prove(key, &users, &namespaces, &refused).await;
         Ok(Synced {
             is_changed,
             released,

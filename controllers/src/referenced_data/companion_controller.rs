@@ -37,10 +37,10 @@ impl Controller for CompanionController {
     ) -> Result<Outcome, ReconcileError> {
         let project = self.projects.get(&key.project)?;
         let synced = self.companions.sync(context, &project, &key).await?;
-        synced.released.iter().for_each(&self.on_released);
         if synced.is_changed {
             (self.on_change)(&key);
         }
+        synced.released?.iter().for_each(&self.on_released);
         if self.companions.problem(&key).is_some() {
             return Ok(Outcome::Again(REFUSED));
         }

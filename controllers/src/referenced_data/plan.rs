@@ -210,7 +210,7 @@ fn versions(observed: &Observed<'_>, resolved: &Resolved) -> MeantVersions {
         return current;
     };
     if observed.deployment.rolls_on_data_change() {
-        return rolled_versions(observed, resolved, former);
+        return rolled_versions(observed, resolved, &former);
     }
     let is_still_meant = former.sources.keys().eq(current.sources.keys())
         // After a restore of the project, the versions are earlier ones.
@@ -222,33 +222,39 @@ fn versions(observed: &Observed<'_>, resolved: &Resolved) -> MeantVersions {
 }
 
 /// Returns the versions for a template whose Instances are replaced when a version gets later. So the version of a
-/// source is changed only when its companion has another content, and an optional source that cannot be read at present
-/// keeps its version.
+/// source is changed only when its companion has another content. A source that was not listed before is left out until
+/// its companion is there. An optional source that cannot be read at present keeps its version.
 fn rolled_versions(
     observed: &Observed<'_>,
     resolved: &Resolved,
-    mut former: MeantVersions,
+    former: &MeantVersions,
 ) -> MeantVersions {
     let version_of = |source: &Source, current: &SourceVersion| {
+        // After a restore of the project, the versions are earlier ones, and the companion has not followed yet.
+        let copied = observed.contents.get(source);
+        let copied = copied.filter(|copied| current.is_at_least(copied));
         let Some(had) = former.sources.get(&source.to_string()) else {
-            return current.clone();
+            return copied.cloned();
         };
-        let content = observed.contents.get(source);
-        match content.filter(|content| !had.is_at_least(content)) {
-            // After a restore of the project, the versions are earlier ones.
-            _ if !current.is_at_least(had) => current.clone(),
-            Some(later) => later.clone(),
-            None => had.clone(),
+        if !current.is_at_least(had) {
+            return Some(current.clone());
         }
+        let later = copied.filter(|copied| !had.is_at_least(copied));
+        Some(later.unwrap_or(had).clone())
     };
-    let sources = resolved.sources.iter();
-    let versions =
-        sources.map(|(source, current)| (source.to_string(), version_of(source, current)));
-    let versions: BTreeMap<_, _> = versions.collect();
-    let unusable: BTreeSet<_> = resolved.unusable.iter().map(ToString::to_string).collect();
-    former.sources.retain(|source, _| unusable.contains(source));
-    former.sources.extend(versions);
-    former
+    let known = resolved.sources.iter().filter_map(|(source, current)| {
+        let version = version_of(source, current)?;
+        Some((source.to_string(), version))
+    });
+    let unusable = resolved.unusable.iter().filter_map(|source| {
+        let name = source.to_string();
+        let had = former.sources.get(&name)?.clone();
+        Some((name, had))
+    });
+    MeantVersions {
+        sources: known.chain(unusable).collect(),
+        template: former.template.clone(),
+    }
 }
 
 /// Returns the conditions of the WorkloadDeployment, if they change.

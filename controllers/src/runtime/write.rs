@@ -250,26 +250,35 @@ impl Writer {
 
     /// Removes the item of this name from a list, and returns the object as the API server stored it. The arguments are
     /// the JSON pointer of the list, the position of the item, and its name. Other writers may change the status
-    /// meanwhile.
+    /// meanwhile, but not the annotation `unchanged`, if the object has it.
     ///
     /// # Errors
     ///
-    /// [`ReconcileError::Api`], also if the spec or the position of the item has changed since the object was read.
+    /// [`ReconcileError::Api`], also if the spec, the annotation or the position of the item has changed since the
+    /// object was read.
     pub(crate) async fn remove_item<K: Object>(
         &self,
         context: &ReconcileContext,
         to: &Collection<'_, K>,
         object: &K,
         (list, position, item): (&str, usize, &str),
+        unchanged: Option<&str>,
     ) -> Result<K> {
         let name = object.name_any();
         let generation = object.meta().generation;
-        let patch = json_patch(json!([
-            {"op": "test", "path": "/metadata/uid", "value": object.uid()},
-            {"op": "test", "path": "/metadata/generation", "value": generation},
-            {"op": "test", "path": format!("{list}/{position}/name"), "value": item},
-            {"op": "remove", "path": format!("{list}/{position}")},
-        ]))?;
+        let mut steps = vec![
+            json!({"op": "test", "path": "/metadata/uid", "value": object.uid()}),
+            json!({"op": "test", "path": "/metadata/generation", "value": generation}),
+            json!({"op": "test", "path": format!("{list}/{position}/name"), "value": item}),
+        ];
+        if let Some((key, value)) =
+            unchanged.and_then(|key| object.annotations().get_key_value(key))
+        {
+            let path = format!("/metadata/annotations/{}", key.replace('/', "~1"));
+            steps.push(json!({"op": "test", "path": path, "value": value}));
+        }
+        steps.push(json!({"op": "remove", "path": format!("{list}/{position}")}));
+        let patch = json_patch(Value::Array(steps))?;
         let patched = to.api.patch(&name, &self.patch_params(), &patch).await;
         self.wrote(context, to, "patch", &name, patched)
     }

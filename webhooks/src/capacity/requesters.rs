@@ -111,7 +111,7 @@ impl Requesters {
         if limits.into_iter().any(is_beyond) {
             return Err(HttpError::TooManyReviews);
         }
-        if waiting.all.requests >= self.of_all.requests {
+        if waiting.all.requests > 0 && waiting.all.is_full(self.of_all, bytes) {
             return Err(Overloaded.into());
         }
         let keys = [of_user, of_project];

@@ -11,6 +11,9 @@ use kube::ResourceExt;
 use crate::gate::REFERENCED_DATA;
 use crate::referenced_data::version::{MeantVersions, SourceVersion};
 
+/// The versions of sources.
+pub(in crate::deployment) type DataVersions = BTreeMap<Source, SourceVersion>;
+
 /// Returns the annotation that a new Instance gets: the versions of its data. Returns `None` if the template does not
 /// ask for it, or if the versions are not known.
 pub(in crate::deployment) fn data_record(deployment: &WorkloadDeployment) -> Option<&String> {
@@ -26,15 +29,12 @@ pub(super) fn meant_data(deployment: &WorkloadDeployment) -> Option<MeantVersion
 
 /// Returns the sources of which the Instance was made for an older version, or for none, and their versions. An
 /// Instance without a record gets one. An Instance that still waits for its data starts with the current ones.
-pub(super) fn newer_data(
-    meant: Option<&MeantVersions>,
-    instance: &Instance,
-) -> BTreeMap<Source, SourceVersion> {
+pub(super) fn newer_data(meant: Option<&MeantVersions>, instance: &Instance) -> DataVersions {
     let recorded = MeantVersions::of(&instance.metadata);
     let (Some(meant), Some(recorded), false) =
         (meant, recorded, REFERENCED_DATA.is_closed(instance))
     else {
-        return BTreeMap::new();
+        return DataVersions::new();
     };
     let newer = meant.sources.iter().filter(|(source, version)| {
         let had = recorded.sources.get(*source);
@@ -52,7 +52,7 @@ pub(super) fn lacks_record(
     meant: Option<&MeantVersions>,
     instance: &Instance,
 ) -> bool {
-    let wanted = data_record(deployment);
+    let wanted = meant.and_then(|_| data_record(deployment));
     wanted.is_some()
         && wanted != instance.annotations().get(REFERENCED_DATA_VERSIONS)
         && newer_data(meant, instance).is_empty()

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::core::error_boundary::InvalidObject;
 
-use super::data::{meant_data, newer_data};
+use super::data::{DataVersions, meant_data, newer_data};
 use crate::autoscaler::{AutoscalerView, autoscaling_ready};
 use crate::names;
 use crate::objects::{StringMap, controller_uid, controller_uid_of, covers, describe_undecodable};
@@ -33,8 +33,9 @@ pub(in crate::deployment) struct Observed<'a> {
     pub(in crate::deployment) autoscaler: &'a AutoscalerView,
     /// The answers about the quota of replacements.
     pub(in crate::deployment) quota: &'a QuotaAnswers,
-    /// Whether the cell has the ConfigMaps and Secrets for which Instances are replaced. Without them, none is.
-    pub(in crate::deployment) has_data: bool,
+    /// The versions of those ConfigMaps and Secrets in the cell for which Instances have to be replaced. `None` if the
+    /// cell does not hold Instances back for their data. Then none is replaced for other data.
+    pub(in crate::deployment) data: Option<&'a DataVersions>,
     pub(in crate::deployment) now: Timestamp,
 }
 
@@ -68,8 +69,8 @@ pub(super) struct Instances {
     pub(super) template_hash: String,
     /// The versions of the ConfigMaps and Secrets that Instances must be made for, if the template asks for that.
     pub(super) meant_data: Option<MeantVersions>,
-    /// Whether the cell has these versions.
-    pub(super) has_data: bool,
+    /// The versions that the cell has.
+    pub(super) data: DataVersions,
     /// The condition of the autoscaler, if the WorkloadDeployment has autoscaling settings.
     pub(super) autoscaling: Option<Condition>,
     /// Instances of another template that stay, by UID, and why.
@@ -103,8 +104,8 @@ impl Instances {
                 .filter_map(|invalid| invalid.metadata.name.clone())
                 .collect(),
             template_hash,
-            meant_data: meant_data(observed.deployment),
-            has_data: observed.has_data,
+            meant_data: observed.data.and_then(|_| meant_data(observed.deployment)),
+            data: observed.data.cloned().unwrap_or_default(),
             autoscaling: autoscaling_ready(observed.deployment, observed.autoscaler, observed.now),
             held,
         }
@@ -193,8 +194,17 @@ pub(super) fn is_drifted(
 }
 
 /// Returns whether the Instance was made for older data.
-pub(super) fn has_older_data(instances: &Instances, instance: &Instance) -> bool {
+fn has_older_data(instances: &Instances, instance: &Instance) -> bool {
     !newer_data(instances.meant_data.as_ref(), instance).is_empty()
+}
+
+/// Returns whether the Instance must stay because the cell lacks newer data.
+pub(super) fn awaits_data(instances: &Instances, instance: &Instance) -> bool {
+    let newer = newer_data(instances.meant_data.as_ref(), instance);
+    newer.iter().any(|(source, least)| {
+        let there = instances.data.get(source);
+        !there.is_some_and(|there| there.is_at_least(least))
+    })
 }
 
 /// Returns whether the Instance was created from another template. The hash of the template is no proof of that: the

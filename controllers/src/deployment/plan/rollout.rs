@@ -9,7 +9,7 @@ use api::{Instance, WorkloadDeployment};
 use kube::ResourceExt;
 
 use super::observed::{
-    Instances, has_older_data, instance_name, is_drifted, is_of_another_template, ordinal,
+    Instances, awaits_data, instance_name, is_drifted, is_of_another_template, ordinal,
     ordinal_of_name,
 };
 use crate::instance::blocker::denied_quota;
@@ -62,8 +62,7 @@ pub(super) fn steps(deployment: &WorkloadDeployment, instances: &Instances) -> V
     }
     let is_drifted = |instance: &Instance| is_drifted(deployment, instances, instance);
     let awaits_data = |instance: &Instance| {
-        !instances.has_data
-            && has_older_data(instances, instance)
+        awaits_data(instances, instance)
             && !is_of_another_template(deployment, &instances.template_hash, instance)
     };
     let is_held = |instance: &Instance| {

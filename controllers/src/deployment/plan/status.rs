@@ -130,36 +130,35 @@ fn problem(deployment: &WorkloadDeployment, instances: &Instances) -> Option<Str
 /// An Instance without quota: its name, and its condition `QuotaGranted`.
 type WithoutQuota<'i> = (String, &'i Condition);
 
-/// Returns a sentence about Instances without quota. It has the message of the first one.
-fn describe_quota(instances: &[WithoutQuota<'_>]) -> Option<String> {
-    let (name, granted) = instances.first()?;
+/// Returns a sentence about Instances without quota. It has the message of this one.
+fn describe_quota(instances: &[WithoutQuota<'_>], shown: &WithoutQuota<'_>) -> String {
+    let (name, granted) = shown;
     let (count, message) = (instances.len(), &granted.message);
-    Some(format!(
-        "{count} instances have no quota; Instance {name} has no quota: {message}"
-    ))
+    format!("{count} instances have no quota; Instance {name} has no quota: {message}")
 }
 
-/// Returns the reason of `ReplicasReady` while the quota of these Instances is not granted. A decision of the quota
-/// system says more than the lack of an answer.
-fn quota_reason(instances: &[WithoutQuota<'_>]) -> &'static str {
-    let reasons = instances
-        .iter()
-        .map(|(_, granted)| match granted.reason.as_str() {
-            quota_granted::BACKEND_UNAVAILABLE => quota_granted::BACKEND_UNAVAILABLE,
-            quota_granted::MISCONFIGURED
-            | quota_granted::NAMESPACE_NOT_FOUND
-            | quota_granted::PROJECT_ID_UNRESOLVABLE
-            | quota_granted::PROJECT_NOT_FOUND => quota_granted::MISCONFIGURED,
-            _ => reason::QUOTA_EXCEEDED,
-        });
-    let says_more = |reason: &&str| match *reason {
+/// Returns the reason of `ReplicasReady` while the quota of this Instance is not granted.
+fn quota_reason(granted: &Condition) -> &'static str {
+    match granted.reason.as_str() {
+        quota_granted::BACKEND_UNAVAILABLE => quota_granted::BACKEND_UNAVAILABLE,
+        quota_granted::MISCONFIGURED
+        | quota_granted::NAMESPACE_NOT_FOUND
+        | quota_granted::PROJECT_ID_UNRESOLVABLE
+        | quota_granted::PROJECT_NOT_FOUND => quota_granted::MISCONFIGURED,
+        _ => reason::QUOTA_EXCEEDED,
+    }
+}
+
+/// Returns the reason and the message about Instances whose quota is not granted. A decision of the quota system says
+/// more than the lack of an answer. Of equal reasons, that of the first Instance counts.
+fn quota_problem(denied: &[WithoutQuota<'_>]) -> Option<(&'static str, String)> {
+    let says_more = |(_, granted): &&WithoutQuota<'_>| match quota_reason(granted) {
         reason::QUOTA_EXCEEDED => 2,
         quota_granted::BACKEND_UNAVAILABLE => 1,
         _ => 0,
     };
-    reasons
-        .max_by_key(says_more)
-        .unwrap_or(reason::QUOTA_EXCEEDED)
+    let shown = denied.iter().rev().max_by_key(says_more)?;
+    Some((quota_reason(shown.1), describe_quota(denied, shown)))
 }
 
 fn available(
@@ -239,8 +238,11 @@ fn replicas_ready(
     held: Option<&Held>,
     now: Timestamp,
 ) -> Condition {
-    let denied = describe_quota(denied).map(|it| (quota_reason(denied), it));
-    let undecided = || describe_quota(undecided).map(|it| (quota_granted::NO_BUDGET, it));
+    let denied = quota_problem(denied);
+    let undecided = || {
+        let shown = undecided.first()?;
+        Some((quota_granted::NO_BUDGET, describe_quota(undecided, shown)))
+    };
     let held = || held.map(|held| (held.reason, held.message.clone()));
     let (status, reason, message) = match denied.or_else(undecided).or_else(held) {
         Some((reason, message)) => (ConditionStatus::False, reason, message),

@@ -7,6 +7,7 @@ use api::allowed::REPLICAS_MAX;
 use api::condition::{self, ConditionStatus};
 use api::instance::{InstanceControllerSpec, InstanceControllerStatus};
 use api::reasons::workload_deployment as reason;
+use api::references::Source;
 use api::workload_deployment::{AVAILABLE, REPLICAS_READY};
 use api::{InstanceSpec, InstanceStatus};
 use kube::Resource;
@@ -52,6 +53,16 @@ fn made(deployment: &WorkloadDeployment, name: &str, ready: bool) -> Instance {
     instance
 }
 
+/// Returns later versions of the sources of all tests than any test needs.
+fn plenty() -> DataVersions {
+    let names = ["ConfigMap/a", "Secret/b", "Secret/c"];
+    let version = json!("u/1000");
+    names
+        .into_iter()
+        .filter_map(|name| Some((Source::parse(name)?, fixtures::object(version.clone()))))
+        .collect()
+}
+
 /// Plans for a deployment without an autoscaler, in a cell that was not asked for quota.
 fn plan_for(deployment: &WorkloadDeployment, instances: &[Arc<Instance>]) -> Plan {
     plan(&Observed {
@@ -60,7 +71,7 @@ fn plan_for(deployment: &WorkloadDeployment, instances: &[Arc<Instance>]) -> Pla
         undecodable: &[],
         autoscaler: &AutoscalerView::default(),
         quota: &QuotaAnswers::new(),
-        has_data: true,
+        data: Some(&plenty()),
         now: now(),
     })
 }
@@ -447,7 +458,7 @@ fn a_refusal_is_shown() {
         undecodable: &[],
         autoscaler: &AutoscalerView::default(),
         quota: &QuotaAnswers::new(),
-        has_data: true,
+        data: Some(&plenty()),
         now: now(),
     };
     let status = status_after_refusal(&observed, "create Instance web-0: denied");

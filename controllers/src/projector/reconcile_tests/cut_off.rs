@@ -63,23 +63,3 @@ async fn a_copy_that_was_deleted_by_hand_proves_nothing_while_its_cell_cannot_be
         assert!(!stays(&planes, &projector).await, "{later}");
     }
 }
-
-#[tokio::test(start_paused = true)]
-async fn the_projection_of_a_quarantined_copy_says_that_its_cell_cannot_be_reached() {
-    let (planes, projector) = start().await;
-    join(&planes, "True").await;
-    planes.hub.modify::<Instance>(HUB_NAMESPACE, NAME, |copy| {
-        copy["metadata"]["labels"][labels::SOURCE_CLUSTER] = json!("dfw1");
-    });
-    settle().await;
-    converge(&projector, || instance_key(NAME), &planes.servers()).await;
-    planes.hub.modify::<Instance>(HUB_NAMESPACE, NAME, |copy| {
-        copy["metadata"]["labels"][labels::UPSTREAM_NAMESPACE] = json!("another");
-    });
-    join(&planes, "False").await;
-    converge(&projector, || instance_key(NAME), &planes.servers()).await;
-    assert_eq!(
-        shown(&planes),
-        (ConditionStatus::Unknown, "CellUnreachable".to_owned())
-    );
-}

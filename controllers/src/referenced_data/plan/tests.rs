@@ -25,17 +25,42 @@ fn planned(deployment: &WorkloadDeployment, resolved: Result<u64, Problem>) -> P
     planned_while(deployment, resolved, None)
 }
 
+/// Returns the plan while the content of the companion is that of this version.
+fn planned_with(deployment: &WorkloadDeployment, current: u64, copied: Option<u64>) -> Plan {
+    let contents = copied.map(|number| (Source::parse(SOURCE).unwrap(), version(number)));
+    planned_for(
+        deployment,
+        Ok(current),
+        None,
+        &contents.into_iter().collect(),
+    )
+}
+
 /// Returns the plan while the source is being released, or not.
 fn planned_while(
     deployment: &WorkloadDeployment,
     resolved: Result<u64, Problem>,
     release: Option<Release>,
 ) -> Plan {
+    let contents = resolved
+        .as_ref()
+        .ok()
+        .map(|number| (Source::parse(SOURCE).unwrap(), version(*number)));
+    planned_for(
+        deployment,
+        resolved,
+        release,
+        &contents.into_iter().collect(),
+    )
+}
+
+fn planned_for(
+    deployment: &WorkloadDeployment,
+    resolved: Result<u64, Problem>,
+    release: Option<Release>,
+    contents: &BTreeMap<Source, SourceVersion>,
+) -> Plan {
     let references = references(&deployment.spec.template.spec);
-    let contents = match resolved {
-        Ok(number) => BTreeMap::from([(Source::parse(SOURCE).unwrap(), version(number))]),
-        Err(_) => BTreeMap::new(),
-    };
     let resolved = resolved.map(|number| Resolved {
         sources: references
             .keys()
@@ -47,7 +72,7 @@ fn planned_while(
         deployment,
         references: &references,
         resolved,
-        contents: &contents,
+        contents,
         template_hash: "v1-a",
         releases: &release
             .map(|it| (Source::parse(SOURCE).unwrap(), it))
@@ -87,19 +112,52 @@ fn the_list_and_the_finalizer_are_one_write() {
     assert_eq!(plan.release, []);
 }
 
+/// Returns the WorkloadDeployment with or without the annotation of its template.
+fn rolling(mut deployment: WorkloadDeployment, rolls: &str) -> WorkloadDeployment {
+    deployment.spec.template.metadata = Some(object(
+        json!({"annotations": {annotations::ROLL_ON_DATA_CHANGE: rolls}}),
+    ));
+    deployment
+}
+
 /// The cells replace the Instances when the versions change.
 #[test]
-fn the_versions_follow_the_sources_if_the_template_asks() {
-    for (rolls, current, expected) in [("true", 9, Some(9)), ("true", 7, None), ("false", 9, None)]
-    {
-        let mut deployment = using(&listed("v1-a", 7));
-        deployment.spec.template.metadata = Some(object(
-            json!({"annotations": {annotations::ROLL_ON_DATA_CHANGE: rolls}}),
-        ));
-        let plan = planned(&deployment, Ok(current));
+fn the_versions_follow_the_companion_if_the_template_asks() {
+    for (rolls, current, copied, expected) in [
+        ("true", 9, Some(9), Some(9)),
+        ("true", 7, Some(7), None),
+        // The companion does not have the content yet, or only the labels have changed.
+        ("true", 9, None, None),
+        ("true", 9, Some(7), None),
+        // The project was restored. The companion follows later.
+        ("true", 3, Some(7), Some(3)),
+        ("true", 3, Some(3), Some(3)),
+        ("false", 9, Some(9), None),
+    ] {
+        let deployment = rolling(using(&listed("v1-a", 7)), rolls);
+        let plan = planned_with(&deployment, current, copied);
         let versions = written(&plan).map(|it| it.sources[SOURCE].clone());
-        assert_eq!(versions, expected.map(version), "{rolls} {current}");
+        assert_eq!(
+            versions,
+            expected.map(version),
+            "{rolls} {current} {copied:?}"
+        );
     }
+    // The companion of a restored project has the former content until it is written.
+    let restored = rolling(using(&listed("v1-a", 3)), "true");
+    assert_eq!(written(&planned_with(&restored, 3, Some(7))), None);
+}
+
+/// A source that cannot be copied must not keep the others from being followed.
+#[test]
+fn a_new_source_is_meant_once_its_companion_is_there() {
+    let mut former = listed("v1-a", 7);
+    let versions = json!({"template": "v1-a", "sources": {}}).to_string();
+    former[annotations::REFERENCED_DATA_VERSIONS] = json!(versions);
+    let deployment = rolling(using(&former), "true");
+    assert_eq!(written(&planned_with(&deployment, 9, None)), None);
+    let versions = written(&planned_with(&deployment, 9, Some(8))).unwrap();
+    assert_eq!(versions.sources[SOURCE], version(8));
 }
 
 #[test]
