@@ -54,7 +54,8 @@ pub const REFERENCED_BY: &str = "compute.datumapis.com/referenced-by";
 /// On a companion: UID and resource version of its source in the project, as `uid/version`. Opaque for everyone else: it
 /// says nothing about the content.
 pub const SOURCE_VERSION: &str = "compute.datumapis.com/source-version";
-/// On a companion: the version of its source, as `uid/version`, since which its content is as it is.
+/// On a companion: the version of its source, as `uid/version`, since which its content is as it is. After a blank, the
+/// [`SOURCE_VERSION`] with which it was written.
 pub const CONTENT_VERSION: &str = "compute.datumapis.com/content-version";
 /// Generation of the hub object that Karmada last applied to a cell. Karmada writes it on the cell's object.
 pub const RESOURCE_TEMPLATE_GENERATION: &str = "resourcetemplate.karmada.io/generation";
@@ -176,7 +177,7 @@ pub const ALL: &[MetadataKey] = &[
         CONTENT_VERSION,
         "ConfigMap, Secret; hub, cell",
         "`companion`",
-        "The version of the source, as in `source-version`, since which the content is as it is. A change of its labels does not change it.",
+        "The version of the source, as in `source-version`, since which the content is as it is, and the `source-version` with which it was written. A change of the labels of the source does not change the first one.",
     ),
     metadata_key(
         RESOURCE_TEMPLATE_GENERATION,

@@ -258,7 +258,7 @@ impl DeploymentController {
         }
     }
 
-    /// Looks which of the ConfigMaps and Secrets the cell has for which an Instance has to be replaced.
+    /// Looks which ConfigMaps and Secrets of the template the cell has, if an Instance has to be replaced for one of them.
     ///
     /// # Errors
     ///
@@ -268,13 +268,13 @@ impl DeploymentController {
         context: &ReconcileContext,
         view: &mut View,
     ) -> Result<(), ReconcileError> {
-        let newer = view.newer_data();
+        let needed = view.data_to_roll();
         let Some(data) = &mut view.data else {
             return Ok(());
         };
         let namespace = view.deployment.namespace().unwrap_or_default();
         let mut lacking = Vec::new();
-        for (source, least) in newer {
+        for (source, least) in needed {
             let (client, now) = (&self.cell.client, context.now());
             let there = self.companions.look(client, &namespace, &source, now);
             match there.await? {
@@ -289,7 +289,7 @@ impl DeploymentController {
         }
         Err(ReconcileError::NotYet {
             object: describe(view.deployment.as_ref()),
-            missing: format!("the cell to have the changed {}", lacking.join(", ")),
+            missing: format!("the cell to have the present {}", lacking.join(", ")),
         })
     }
 

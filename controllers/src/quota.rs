@@ -214,7 +214,9 @@ impl QuotaController {
         if watched.iter().any(|claim| is_pending(claim)) {
             return None;
         }
-        let claim = watched.first().map(|it| Box::new(ResourceClaim::clone(it)));
+        let staying = watched.iter().find(|claim| !is_terminating(claim.as_ref()));
+        let claim = staying.or_else(|| watched.first());
+        let claim = claim.map(|it| Box::new(ResourceClaim::clone(it)));
         let plan = plan(&Observed {
             instance,
             ledger: &Ledger::Known(claim),

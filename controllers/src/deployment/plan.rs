@@ -16,7 +16,7 @@ use kube::ResourceExt;
 
 use crate::objects::{controller_uid, covers, has_finalizer, is_terminating};
 pub(super) use data::{DataVersions, data_record};
-use data::{lacks_record, meant_data, newer_data};
+use data::{all_data, lacks_record, meant_data, newer_data};
 use observed::{Instances, is_drifted, is_of_another_template, undecodable};
 pub(super) use observed::{
     Observed, QuotaAnswers, instance_name, linking_labels, ordinal, ordinal_of_name, quota_key,
@@ -94,17 +94,19 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     }
 }
 
-/// Returns the sources for which an Instance of the WorkloadDeployment has to be replaced, and their versions.
+/// Returns the sources of the template and their versions, if an Instance has to be replaced for one of them.
 pub(super) fn data_to_roll(observed: &Observed<'_>) -> DataVersions {
     let Some(meant) = meant_data(observed.deployment) else {
         return DataVersions::new();
     };
     let uid = observed.deployment.metadata.uid.as_deref();
-    let instances = observed.instances.iter().map(AsRef::as_ref);
-    instances
-        .filter(|it| controller_uid(*it) == uid)
-        .flat_map(|it: &Instance| newer_data(Some(&meant), it))
-        .collect()
+    let mut instances = observed.instances.iter().map(AsRef::as_ref);
+    let is_older =
+        |it: &Instance| controller_uid(it) == uid && !newer_data(Some(&meant), it).is_empty();
+    match instances.any(is_older) {
+        true => all_data(&meant),
+        false => DataVersions::new(),
+    }
 }
 
 /// Returns the status after the API server refused a step. The message of its condition ends with the error of the API

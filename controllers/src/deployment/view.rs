@@ -51,8 +51,9 @@ impl View {
         }
     }
 
-    /// Returns the ConfigMaps and Secrets for which an Instance has to be replaced, and their versions.
-    pub(super) fn newer_data(&self) -> DataVersions {
+    /// Returns the ConfigMaps and Secrets of the template, and their versions, if an Instance has to be replaced for one
+    /// of them.
+    pub(super) fn data_to_roll(&self) -> DataVersions {
         data_to_roll(&self.observed())
     }
 

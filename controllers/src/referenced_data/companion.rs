@@ -17,7 +17,7 @@ use super::companion_kind::is_companion;
 use super::releases::{Release, Releases};
 use super::sources::Sources;
 use super::users::{Users, full_name};
-use super::version::SourceVersion;
+use super::version::{MeantVersions, SourceVersion};
 use crate::deletion_locks::{DeletionLock, DeletionLocks};
 use crate::hub::HubCaches;
 use crate::hub::upstream::Upstream;
@@ -162,7 +162,14 @@ impl Companions {
             project: key.project.clone(),
             namespace: key.namespace.clone(),
         };
-        let rolls = readable.iter().any(|it| it.rolls_on_data_change());
+        let rolling = readable.iter().filter(|it| it.rolls_on_data_change());
+        let rolling: Vec<_> = rolling.collect();
+        let source = key.source.to_string();
+        let meant = rolling.iter().filter_map(|it| {
+            let versions = MeantVersions::of(&it.metadata)?;
+            versions.sources.get(&source).cloned()
+        });
+        let meant: Vec<_> = meant.collect();
         let (mut known, mut refused) = (Known::default(), Vec::new());
         let namespaces = self.hub.namespaces_for.get(&upstream.to_string());
         for namespace in &namespaces {
@@ -172,6 +179,7 @@ impl Companions {
             let wanted = Wanted {
                 key,
                 referenced_by: users.of(&hub_namespace),
+                meant: &meant,
                 hub_namespace: &hub_namespace,
             };
             let synced = match key.source.kind {
@@ -187,7 +195,9 @@ impl Companions {
             match synced {
                 Ok(State::Absent) => {}
                 Ok(State::Foreign(problem)) => known.problem = Some(problem),
-                Ok(State::Content(version)) => known.content = version.filter(|_| rolls),
+                Ok(State::Content(version)) => {
+                    known.content = version.filter(|_| !rolling.is_empty());
+                }
                 Err(error) => match error.lasting_refusal() {
                     Some(refusal) => {
                         refused.push(hub_namespace);

@@ -199,20 +199,25 @@ fn metadata(
 /// written again, and the WorkloadDeployment is not.
 fn versions(observed: &Observed<'_>, resolved: &Resolved) -> MeantVersions {
     let sources = resolved.sources.iter();
-    let current = MeantVersions {
+    let mut current = MeantVersions {
         template: observed.template_hash.to_owned(),
         sources: sources
             .map(|(source, version)| (source.to_string(), version.clone()))
             .collect(),
     };
-    let former = MeantVersions::of(&observed.deployment.metadata);
-    let Some(former) = former.filter(|former| former.template == current.template) else {
+    let Some(former) = MeantVersions::of(&observed.deployment.metadata) else {
         return current;
     };
+    let is_of_template = former.template == current.template;
     if observed.deployment.rolls_on_data_change() {
-        return rolled_versions(observed, resolved, &former);
+        if is_of_template {
+            return rolled_versions(observed, resolved, &former);
+        }
+        current.sources.extend(unusable(resolved, &former));
+        return current;
     }
-    let is_still_meant = former.sources.keys().eq(current.sources.keys())
+    let is_still_meant = is_of_template
+        && former.sources.keys().eq(current.sources.keys())
         // After a restore of the project, the versions are earlier ones.
         && former.sources.iter().zip(&current.sources).all(|((_, former), (_, current))| current.is_at_least(former));
     match is_still_meant {
@@ -246,15 +251,22 @@ fn rolled_versions(
         let version = version_of(source, current)?;
         Some((source.to_string(), version))
     });
-    let unusable = resolved.unusable.iter().filter_map(|source| {
+    MeantVersions {
+        sources: known.chain(unusable(resolved, former)).collect(),
+        template: former.template.clone(),
+    }
+}
+
+/// Returns the former versions of optional sources that cannot be read at present. Instances have them.
+fn unusable<'a>(
+    resolved: &'a Resolved,
+    former: &'a MeantVersions,
+) -> impl Iterator<Item = (String, SourceVersion)> + 'a {
+    resolved.unusable.iter().filter_map(|source| {
         let name = source.to_string();
         let had = former.sources.get(&name)?.clone();
         Some((name, had))
-    });
-    MeantVersions {
-        sources: known.chain(unusable).collect(),
-        template: former.template.clone(),
-    }
+    })
 }
 
 /// Returns the conditions of the WorkloadDeployment, if they change.

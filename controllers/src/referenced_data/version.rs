@@ -28,12 +28,20 @@ impl SourceVersion {
         Some(Self(version.clone()))
     }
 
-    /// Returns since which version of its source the content of a companion is as it is.
+    /// Returns since which version of its source the content of a companion is as it is. A former version of this
+    /// program writes the content without this annotation, so it counts only for the version that it was written with.
     pub(crate) fn of_content(metadata: &ObjectMeta) -> Option<Self> {
+        let copied = Self::of_companion(metadata)?;
         let annotations = metadata.annotations.as_ref()?;
-        let version = annotations.get(annotations::CONTENT_VERSION);
-        let version = version.map(|version| Self(version.clone()));
-        version.or_else(|| Self::of_companion(metadata))
+        let since = annotations.get(annotations::CONTENT_VERSION);
+        let since = since.and_then(|text| text.split_once(' '));
+        let since = since.filter(|(_, with)| *with == copied.0);
+        Some(since.map_or_else(|| copied.clone(), |(since, _)| Self(since.to_owned())))
+    }
+
+    /// Returns the annotation of a companion of version `copied` whose content is as it is since this version.
+    pub(crate) fn as_content(&self, copied: &Self) -> String {
+        format!("{self} {copied}")
     }
 
     /// Returns whether this version is the other one or a later one. All objects of an API server share one counter of
@@ -130,6 +138,25 @@ mod tests {
                 "{have}"
             );
         }
+    }
+
+    #[test]
+    fn the_version_of_the_content_counts_for_its_version_of_the_source() {
+        let of = |source: &str, content: Option<&str>| {
+            let mut annotations = json!({annotations::SOURCE_VERSION: source});
+            if let Some(content) = content {
+                annotations[annotations::CONTENT_VERSION] = json!(content);
+            }
+            let metadata: ObjectMeta =
+                serde_json::from_value(json!({"annotations": annotations})).unwrap();
+            SourceVersion::of_content(&metadata).unwrap()
+        };
+        let written = version("u/5").as_content(&version("u/9"));
+        assert_eq!(of("u/9", Some(&written)), version("u/5"));
+        // Another version of this program has written the content since.
+        assert_eq!(of("u/12", Some(&written)), version("u/12"));
+        assert_eq!(of("u/9", None), version("u/9"));
+        assert_eq!(of("u/9", Some("u/5")), version("u/9"));
     }
 
     #[test]

@@ -45,6 +45,14 @@ pub(super) fn newer_data(meant: Option<&MeantVersions>, instance: &Instance) -> 
         .collect()
 }
 
+/// Returns all these versions, by source.
+pub(super) fn all_data(meant: &MeantVersions) -> DataVersions {
+    let sources = meant.sources.iter();
+    sources
+        .filter_map(|(source, version)| Some((Source::parse(source)?, version.clone())))
+        .collect()
+}
+
 /// Returns whether the Instance must get the current versions as its record: it has no newer data to be replaced for,
 /// but another record.
 pub(super) fn lacks_record(

@@ -5,17 +5,18 @@ use std::sync::Arc;
 
 use api::annotations::REFERENCED_DATA_VERSIONS;
 use api::condition::Condition;
+use api::references::Source;
 use api::{Instance, InstanceSpec, WorkloadDeployment, labels};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::core::error_boundary::InvalidObject;
 
-use super::data::{DataVersions, meant_data, newer_data};
+use super::data::{DataVersions, all_data, meant_data, newer_data};
 use crate::autoscaler::{AutoscalerView, autoscaling_ready};
 use crate::names;
 use crate::objects::{StringMap, controller_uid, controller_uid_of, covers, describe_undecodable};
 use crate::quota::Held;
-use crate::referenced_data::version::MeantVersions;
+use crate::referenced_data::version::{MeantVersions, Problem, SourceVersion};
 use crate::template::{HASH_PREFIX, template_hash};
 
 /// The field manager of the deployment controller.
@@ -33,7 +34,7 @@ pub(in crate::deployment) struct Observed<'a> {
     pub(in crate::deployment) autoscaler: &'a AutoscalerView,
     /// The answers about the quota of replacements.
     pub(in crate::deployment) quota: &'a QuotaAnswers,
-    /// The versions of those ConfigMaps and Secrets in the cell for which Instances have to be replaced. `None` if the
+    /// The versions of the ConfigMaps and Secrets in the cell, if Instances have to be replaced for them. `None` if the
     /// cell does not hold Instances back for their data. Then none is replaced for other data.
     pub(in crate::deployment) data: Option<&'a DataVersions>,
     pub(in crate::deployment) now: Timestamp,
@@ -69,8 +70,8 @@ pub(super) struct Instances {
     pub(super) template_hash: String,
     /// The versions of the ConfigMaps and Secrets that Instances must be made for, if the template asks for that.
     pub(super) meant_data: Option<MeantVersions>,
-    /// The versions that the cell has.
-    pub(super) data: DataVersions,
+    /// The versions that the cell has, if the data of the template can be determined.
+    pub(super) data: Option<DataVersions>,
     /// The condition of the autoscaler, if the WorkloadDeployment has autoscaling settings.
     pub(super) autoscaling: Option<Condition>,
     /// Instances of another template that stay, by UID, and why.
@@ -105,7 +106,10 @@ impl Instances {
                 .collect(),
             template_hash,
             meant_data: observed.data.and_then(|_| meant_data(observed.deployment)),
-            data: observed.data.cloned().unwrap_or_default(),
+            data: match Problem::of(&observed.deployment.metadata) {
+                Some(_) => None,
+                None => observed.data.cloned(),
+            },
             autoscaling: autoscaling_ready(observed.deployment, observed.autoscaler, observed.now),
             held,
         }
@@ -198,13 +202,20 @@ fn has_older_data(instances: &Instances, instance: &Instance) -> bool {
     !newer_data(instances.meant_data.as_ref(), instance).is_empty()
 }
 
-/// Returns whether the Instance must stay because the cell lacks newer data.
+/// Returns whether the Instance was made for older data, and must stay because a new one could not start: the cell lacks
+/// some of its data.
 pub(super) fn awaits_data(instances: &Instances, instance: &Instance) -> bool {
-    let newer = newer_data(instances.meant_data.as_ref(), instance);
-    newer.iter().any(|(source, least)| {
-        let there = instances.data.get(source);
-        !there.is_some_and(|there| there.is_at_least(least))
-    })
+    let Some(meant) = instances.meant_data.as_ref() else {
+        return false;
+    };
+    let has = |source: &Source, least: &SourceVersion| {
+        let there = instances.data.as_ref().and_then(|data| data.get(source));
+        there.is_some_and(|there| there.is_at_least(least))
+    };
+    has_older_data(instances, instance)
+        && !all_data(meant)
+            .iter()
+            .all(|(source, least)| has(source, least))
 }
 
 /// Returns whether the Instance was created from another template. The hash of the template is no proof of that: the

@@ -1,6 +1,8 @@
 //! Tests of Instances that are replaced when their ConfigMaps and Secrets change.
 
-use api::annotations::{REFERENCED_DATA_VERSIONS, ROLL_ON_DATA_CHANGE, SOURCE_VERSION};
+use api::annotations::{
+    REFERENCED_DATA_ERROR, REFERENCED_DATA_VERSIONS, ROLL_ON_DATA_CHANGE, SOURCE_VERSION,
+};
 use api::labels;
 use k8s_openapi::api::core::v1::Secret;
 
@@ -72,6 +74,7 @@ async fn start_running(gates: &[Gate]) -> (CellPlanes, DeploymentController) {
     (planes, controller)
 }
 
+/// I-33: the new Instance could not start.
 #[tokio::test(start_paused = true)]
 async fn an_instance_is_not_replaced_before_the_cell_has_the_changed_data() {
     let (planes, mut controller) = start_running(&[gate::REFERENCED_DATA]).await;
@@ -86,6 +89,32 @@ async fn an_instance_is_not_replaced_before_the_cell_has_the_changed_data() {
     propagate(&planes, 6).await;
     let (replaced, _) = writes(&planes, &mut controller).await;
     assert_eq!(replaced, [DELETE]);
+}
+
+/// A new Instance could not start while another source of the template is missing.
+#[tokio::test(start_paused = true)]
+async fn an_instance_is_not_replaced_while_its_data_cannot_be_determined() {
+    let (planes, mut controller) = start_running(&[gate::REFERENCED_DATA]).await;
+    let set = async |problem: Value| {
+        planes
+            .cell
+            .modify::<WorkloadDeployment>(HUB_NAMESPACE, "web", |deployment| {
+                let annotations = &mut deployment["metadata"]["annotations"];
+                annotations[REFERENCED_DATA_ERROR] = problem;
+                let annotations = annotations.as_object_mut().unwrap();
+                annotations.retain(|_, value| !value.is_null());
+            });
+        settle().await;
+    };
+    let problem = json!({"reason": "SourceNotFound", "message": "m"});
+    set(json!(problem.to_string())).await;
+    mean(&planes, 6).await;
+    propagate(&planes, 6).await;
+    let (all, _) = writes(&planes, &mut controller).await;
+    assert!(!all.contains(&DELETE.to_owned()), "{all:?}");
+    set(Value::Null).await;
+    let (all, _) = writes(&planes, &mut controller).await;
+    assert!(all.contains(&DELETE.to_owned()), "{all:?}");
 }
 
 /// Without the gate, a new Instance could start with the former data.

@@ -13,6 +13,8 @@ pub(super) struct Wanted<'a> {
     pub(super) hub_namespace: &'a HubNamespace,
     /// The WorkloadDeployments that list the source, sorted.
     pub(super) referenced_by: BTreeSet<String>,
+    /// The versions of the source for which the Instances of WorkloadDeployments are replaced.
+    pub(super) meant: &'a [SourceVersion],
 }
 
 /// The state of a companion in one hub namespace.

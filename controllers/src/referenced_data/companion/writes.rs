@@ -33,6 +33,7 @@ impl Companions {
             key,
             hub_namespace,
             referenced_by,
+            ..
         } = wanted;
         let hub = &self.hub.client;
         let name = &key.source.name;
@@ -121,6 +122,7 @@ impl Companions {
             key,
             hub_namespace,
             referenced_by,
+            ..
         } = wanted;
         let Some(version) = SourceVersion::of(source.meta()) else {
             return Ok(None);
@@ -131,17 +133,17 @@ impl Companions {
             None => None,
         };
         let same = stored.filter(|stored| stored.content() == source.content());
-        let former = same.and_then(|stored| SourceVersion::of_content(stored.meta()));
-        // After a restore of the project, the versions are earlier ones.
-        let since = former.filter(|former| version.is_at_least(former));
-        let since = since.unwrap_or_else(|| version.clone());
+        let since = since(same.as_ref().map(K::meta), &version, wanted.meant);
         let annotations = StringMap::from([
             (
                 annotations::REFERENCED_BY.to_owned(),
                 json!(referenced_by).to_string(),
             ),
             (annotations::SOURCE_VERSION.to_owned(), version.to_string()),
-            (annotations::CONTENT_VERSION.to_owned(), since.to_string()),
+            (
+                annotations::CONTENT_VERSION.to_owned(),
+                since.as_content(&version),
+            ),
         ]);
         let metadata = json!({
             "name": key.source.name,
@@ -263,4 +265,22 @@ impl Companions {
             .await
             .map(drop)
     }
+}
+
+/// Returns since which version of a source its companion has its content. `same` is the metadata of the companion if
+/// its content stays. Its version counts only if nobody has seen a later one: a hub that was restored can have a former
+/// content that the source has again.
+fn since(
+    same: Option<&ObjectMeta>,
+    version: &SourceVersion,
+    meant: &[SourceVersion],
+) -> SourceVersion {
+    let is_newest = |companion: &&ObjectMeta| {
+        let copied = SourceVersion::of_companion(companion);
+        copied.is_some_and(|copied| meant.iter().all(|meant| copied.is_at_least(meant)))
+    };
+    let former = same.filter(is_newest).and_then(SourceVersion::of_content);
+    // After a restore of the project, the versions are earlier ones.
+    let former = former.filter(|former| version.is_at_least(former));
+    former.unwrap_or_else(|| version.clone())
 }
