@@ -5,16 +5,14 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use api::references::{Source, SourceKind};
+use api::references::Source;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Client;
 
 use crate::lock::lock;
-use crate::referenced_data::companion_kind::is_companion;
+use crate::referenced_data::companion_kind::{is_companion, read_metadata};
 use crate::referenced_data::version::SourceVersion;
 use crate::runtime::ReconcileError;
-use crate::runtime::write::Collection;
 
 /// How long an answer counts.
 const CURRENT: Duration = Duration::from_millis(500);
@@ -37,7 +35,7 @@ impl CellCompanions {
     ///
     /// # Errors
     ///
-    /// The errors of [`Collection::read_metadata`].
+    /// The errors of [`read_metadata`].
     pub(crate) async fn look(
         &self,
         client: &Client,
@@ -50,17 +48,7 @@ impl CellCompanions {
         if let Some(answer) = lock(&self.answers).get(&key).filter(|it| is_current(it)) {
             return Ok(answer.version.clone());
         }
-        let name = &source.name;
-        let metadata = match source.kind {
-            SourceKind::ConfigMap => {
-                let all = Collection::<ConfigMap>::new(client, namespace, None);
-                all.read_metadata(name).await?.map(|it| it.metadata)
-            }
-            SourceKind::Secret => {
-                let all = Collection::<Secret>::new(client, namespace, None);
-                all.read_metadata(name).await?.map(|it| it.metadata)
-            }
-        };
+        let metadata = read_metadata(client, namespace, source).await?;
         let companion = metadata.filter(is_companion);
         let version = companion.map(|it| SourceVersion::of_companion(&it).unwrap_or_default());
         let mut answers = lock(&self.answers);

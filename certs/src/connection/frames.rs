@@ -11,6 +11,9 @@ const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
 /// The flag of the last frame of a header block.
 const END_HEADERS: u8 = 4;
+/// Number of frames after which a connection pauses, so that others are served. A frame without content takes some 100
+/// ns, and no other limit counts it.
+const FRAMES_AT_ONCE: usize = 1024;
 
 /// A header block has more than one frame. One frame has room for four times the largest allowed header list. The
 /// frames of an unfinished block would use memory that no limit counts.
@@ -28,10 +31,6 @@ pub(super) struct Frames {
     /// Number of frames since the last pause.
     begun: usize,
 }
-
-/// Number of frames after which a connection pauses, so that others are served. A frame without content takes some 100
-/// ns, and no other limit counts it.
-const FRAMES_AT_ONCE: usize = 1024;
 
 impl Frames {
     pub(super) fn new() -> Self {

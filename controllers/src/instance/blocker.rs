@@ -16,7 +16,7 @@ pub(crate) struct Blocker<'i> {
     pub(crate) rank: u8,
     pub(crate) reason: &'i str,
     pub(crate) message: &'i str,
-    /// What the Instance lacks, as the predicate of a sentence.
+    /// What the Instance lacks, for example `has no network`. In a message, it follows the name of the Instance.
     pub(crate) lacks: &'static str,
 }
 

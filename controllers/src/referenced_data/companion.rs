@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 
-use super::companion_kind::is_companion;
+use super::companion_kind::{is_companion, read_metadata};
 use super::releases::{Release, Releases};
 use super::sources::Sources;
 use super::users::{Users, full_name};
@@ -26,7 +26,7 @@ use crate::objects::{Namespace, recorded_hub_namespace};
 use crate::projects::ProjectCaches;
 use crate::runtime::hub_proof::require_answering_hub;
 use crate::runtime::keys::{ProjectKey, SourceKey};
-use crate::runtime::write::{Collection, Writer};
+use crate::runtime::write::Writer;
 use crate::runtime::{ReconcileContext, ReconcileError};
 use state::{State, Wanted};
 
@@ -38,11 +38,11 @@ pub(crate) struct Companions {
     releases: Mutex<Releases>,
     /// The locks of companions. A WorkloadDeployment does not begin to list a source whose companion is being deleted.
     locks: DeletionLocks<SourceKey>,
-    /// What is known about each companion after its last reconciliation.
+    /// The companions that have a problem, or a user whose Instances are replaced for other content.
     known: Mutex<HashMap<SourceKey, Known>>,
 }
 
-/// What is known about a companion after its last reconciliation.
+/// The result of the last reconciliation of a companion.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Known {
     /// Why it is not as it should be.
@@ -235,7 +235,7 @@ impl Companions {
     /// # Errors
     ///
     /// [`ReconcileError::NotYet`] if a companion elsewhere names one of them, [`ReconcileError::Contradiction`] if
-    /// another hub has answered, and the errors of [`Collection::read_metadata`].
+    /// another hub has answered, and the errors of [`read_metadata`].
     async fn prove(
         &self,
         key: &SourceKey,
@@ -256,7 +256,7 @@ impl Companions {
             else {
                 continue;
             };
-            let companion = self.metadata_in(recorded, &key.source).await?;
+            let companion = read_metadata(&self.hub.client, recorded, &key.source).await?;
             if companion.is_some_and(|it| names(&it, &full_name(deployment))) {
                 return Err(ReconcileError::NotYet {
                     object: format!("companion {recorded}/{}", key.source),
@@ -265,7 +265,9 @@ impl Companions {
             }
         }
         for namespace in refused {
-            let Some(companion) = self.metadata_in(namespace.as_str(), &key.source).await? else {
+            let Some(companion) =
+                read_metadata(&self.hub.client, namespace.as_str(), &key.source).await?
+            else {
                 continue;
             };
             unproved.retain(|name| !names(&companion, &format!("{}/{name}", key.namespace)));
@@ -274,25 +276,6 @@ impl Companions {
         let what = || format!("companion {key:?}");
         require_answering_hub(&self.hub.client, &self.hub.identity()?, what).await?;
         Ok(lock(&self.releases).prove(key, &unproved))
-    }
-
-    /// Reads the metadata of the object that has the name of a source in a namespace of the hub.
-    async fn metadata_in(
-        &self,
-        namespace: &str,
-        source: &Source,
-    ) -> Result<Option<ObjectMeta>, ReconcileError> {
-        let hub = &self.hub.client;
-        Ok(match source.kind {
-            SourceKind::ConfigMap => {
-                let all = Collection::<ConfigMap>::new(hub, namespace, None);
-                all.read_metadata(&source.name).await?.map(|it| it.metadata)
-            }
-            SourceKind::Secret => {
-                let all = Collection::<Secret>::new(hub, namespace, None);
-                all.read_metadata(&source.name).await?.map(|it| it.metadata)
-            }
-        })
     }
 
     /// Forgets the facts about a source that no WorkloadDeployment uses.

@@ -1,14 +1,40 @@
 //! The two kinds of companions.
 
 use api::labels;
+use api::references::{Source, SourceKind};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Client;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::sources::Content;
-use crate::runtime::write::Object;
+use crate::runtime::ReconcileError;
+use crate::runtime::write::{Collection, Object};
+
+/// Reads the metadata of the object that has the kind and the name of a source.
+///
+/// # Errors
+///
+/// The errors of [`Collection::read_metadata`].
+pub(crate) async fn read_metadata(
+    client: &Client,
+    namespace: &str,
+    source: &Source,
+) -> Result<Option<ObjectMeta>, ReconcileError> {
+    let name = &source.name;
+    Ok(match source.kind {
+        SourceKind::ConfigMap => {
+            let all = Collection::<ConfigMap>::new(client, namespace, None);
+            all.read_metadata(name).await?.map(|it| it.metadata)
+        }
+        SourceKind::Secret => {
+            let all = Collection::<Secret>::new(client, namespace, None);
+            all.read_metadata(name).await?.map(|it| it.metadata)
+        }
+    })
+}
 
 /// Returns whether an object of the hub is a companion.
 pub(crate) fn is_companion(metadata: &ObjectMeta) -> bool {

@@ -30,8 +30,8 @@ const REVIEWS_MAX: usize = 256;
 ///
 /// # Errors
 ///
-/// [`HttpError`] if no CPU gets free for a large Workload, or if too many requests wait for access reviews. The inner error is a [`Denial`] with all errors, or with
-/// the reason why the facts are unknown.
+/// [`HttpError::Overloaded`] if no CPU gets free for a large Workload. Also the errors of `RequestPermit::hold_for`. The
+/// inner error is a [`Denial`] with all errors, or with the reason why the facts are unknown.
 pub(crate) async fn validate_workload(
     projects: &dyn ProjectLookup,
     request: &AdmissionRequest<'_>,

@@ -36,13 +36,12 @@ pub(super) fn newer_data(meant: Option<&MeantVersions>, instance: &Instance) -> 
     else {
         return DataVersions::new();
     };
-    let newer = meant.sources.iter().filter(|(source, version)| {
-        let had = recorded.sources.get(*source);
+    let mut newer = all_data(meant);
+    newer.retain(|source, version| {
+        let had = recorded.sources.get(&source.to_string());
         !had.is_some_and(|had| had.is_at_least(version))
     });
     newer
-        .filter_map(|(source, version)| Some((Source::parse(source)?, version.clone())))
-        .collect()
 }
 
 /// Returns all these versions, by source.
