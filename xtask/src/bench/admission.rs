@@ -14,7 +14,7 @@ use super::servers::{MeasuredServer, ServerKind, start_beside};
 use super::workloads::{
     self, CONNECTED, DENIED_NETWORK, LARGE, MISTAKEN, MISTAKES, NETWORKS, SMALL,
 };
-use super::{BenchSetup, Bound, Row, Service, agreement};
+use super::{BenchSetup, Bound, Row, Service, agreement, former};
 
 /// Number of requests per second when a Workload with one network is compared with a Workload with many networks. The
 /// rate is low, so no request waits for another one.
@@ -44,13 +44,21 @@ pub(crate) async fn check_answers(bench: &BenchSetup) -> anyhow::Result<ChildPro
 
 pub(crate) async fn run(bench: &BenchSetup) -> anyhow::Result<Vec<Row>> {
     let project = check_answers(bench).await?;
+    let rows = match bench.former {
+        Some(_) => former::throughput(bench, &[SMALL, LARGE, MISTAKEN, CONNECTED]).await?,
+        None => beside_go(bench).await?,
+    };
+    project.terminate().await;
+    Ok(rows)
+}
+
+async fn beside_go(bench: &BenchSetup) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     for name in [SMALL, LARGE, MISTAKEN] {
         rows.extend(measure::compare(bench, bench.body(name)?).await?);
     }
     rows.extend(networks(bench).await?);
     rows.extend(measure::memory(bench, bench.body(SMALL)?).await?);
-    project.terminate().await;
     Ok(rows)
 }
 
@@ -141,7 +149,7 @@ async fn networks(bench: &BenchSetup) -> anyhow::Result<Vec<Row>> {
             );
             rows.push(match kind {
                 ServerKind::Ours => row.target(Bound::AtMost(1.3)),
-                ServerKind::Go | ServerKind::Floor => row,
+                _ => row,
             });
         }
     }

@@ -30,6 +30,8 @@ const USERS: usize = 16;
 pub(crate) enum ServerKind {
     /// The shipped binary of compute-federation.
     Ours,
+    /// The binary of a former commit.
+    Former,
     /// The Go webhook.
     Go,
     /// The server with a constant answer. Its time is the lower bound for any server.
@@ -40,6 +42,7 @@ impl ServerKind {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Ours => "ours",
+            Self::Former => "former",
             Self::Go => "Go",
             Self::Floor => "floor",
         }
@@ -79,7 +82,11 @@ impl MeasuredServer {
         let port = ports::reserve()?;
         let certificates = bench.certificates.as_path();
         let (path, args) = match kind {
-            ServerKind::Ours => ours(bench, port)?,
+            ServerKind::Ours => (bench.binary.clone(), ours(bench, port)?),
+            ServerKind::Former => {
+                let former = bench.former.clone().context("there is no --former")?;
+                (former, ours(bench, port)?)
+            }
             ServerKind::Go => go(bench, port),
             ServerKind::Floor => (
                 bench.programs.join("floor"),
@@ -178,11 +185,11 @@ pub(crate) fn memory(pid: i32) -> anyhow::Result<(f64, f64)> {
     Ok((field("VmRSS:")?, field("VmHWM:")?))
 }
 
-/// Returns the command of compute-federation: the interpreter alone, or a manager with a webhook server and no
+/// Returns the arguments of compute-federation: the interpreter alone, or a manager with a webhook server and no
 /// controllers.
-fn ours(bench: &BenchSetup, port: u16) -> anyhow::Result<(PathBuf, Vec<OsString>)> {
+fn ours(bench: &BenchSetup, port: u16) -> anyhow::Result<Vec<OsString>> {
     let certificates = bench.certificates.display();
-    let args = match &bench.service {
+    Ok(match &bench.service {
         Service::Interpreter => vec![
             "interpreter".into(),
             format!("--port={port}").into(),
@@ -209,8 +216,7 @@ fn ours(bench: &BenchSetup, port: u16) -> anyhow::Result<(PathBuf, Vec<OsString>
                 "--max-bytes-in-flight=1073741824".into(),
             ]
         }
-    };
-    Ok((bench.binary.clone(), args))
+    })
 }
 
 /// Returns the command of the Go webhook that implements the same service.

@@ -1,7 +1,7 @@
 //! `cargo xtask bench webhook`.
 
 use super::bodies::{self, CELLS, HEALTH, STATUS};
-use super::{BenchSetup, Row, agreement, measure};
+use super::{BenchSetup, Row, agreement, former, measure};
 
 /// Checks that our webhook and the Go webhook give the same answers.
 pub(crate) async fn check_answers(bench: &BenchSetup) -> anyhow::Result<()> {
@@ -12,6 +12,9 @@ pub(crate) async fn run(bench: &BenchSetup) -> anyhow::Result<Vec<Row>> {
     check_answers(bench).await?;
     let mut names = vec![HEALTH.to_owned(), STATUS.to_owned()];
     names.extend(CELLS.map(bodies::aggregate));
+    if bench.former.is_some() {
+        return former::throughput(bench, &names).await;
+    }
     let mut rows = Vec::new();
     for name in names {
         rows.extend(measure::compare(bench, bench.body(&name)?).await?);
