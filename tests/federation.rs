@@ -414,6 +414,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Alone faults::watches_that_end;
         Alone faults::short_cuts;
         Alone faults::a_cell_beside_a_hub_that_hangs;
+        Alone faults::an_instance_is_replaced_beside_a_hub_that_hangs;
         Apart deploy::every_overlay_is_accepted;
         Apart deploy::the_patches_of_a_consumer_take_effect;
         Apart deploy::the_processes_start_as_deployed;

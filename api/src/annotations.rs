@@ -82,6 +82,10 @@ pub const QUARANTINE_TIME: &str = "compute.datumapis.com/quarantine-time";
 /// has the readable name. A hub that does not have the copies yet then gets the same names.
 pub const COPY_NAME: &str = "compute.datumapis.com/copy-name";
 
+/// On a WorkloadDeployment of a cell: JSON array of the names of Instances that were replaced while the hub did not
+/// answer. The hub may still have their copies.
+pub const OUTDATED_COPIES: &str = "compute.datumapis.com/outdated-copies";
+
 /// Name of the Instance that a ResourceClaim is for. A label could not have a name of this length.
 pub const INSTANCE_NAME: &str = "compute.datumapis.com/instance-name";
 /// UID of the Instance in its cell that a ResourceClaim is for. A later Instance of this name does not use the claim.
@@ -232,6 +236,12 @@ pub const ALL: &[MetadataKey] = &[
         "Instance; cell",
         "`instance-writeback`",
         "Name of the Instance's copy on the hub, if another cell of the city has the readable name.",
+    ),
+    metadata_key(
+        OUTDATED_COPIES,
+        "WorkloadDeployment; cell",
+        "`instance-writeback`",
+        "JSON array of the names of Instances that were replaced while the hub did not answer. The hub may still have their copies. The finalizer of the WorkloadDeployment stays until the record is gone.",
     ),
     metadata_key(
         INSTANCE_NAME,

@@ -5,6 +5,7 @@
 
 mod copy_name;
 mod leftovers;
+mod outdated;
 mod plan;
 #[cfg(test)]
 mod reconcile_tests;
@@ -61,6 +62,7 @@ impl Controller for InstanceWriteback {
             return Ok(Outcome::Settled);
         }
         let Some(instance) = self.cell.instances.get(&key.namespace, &key.name)? else {
+            self.delete_outdated(context, &key).await?;
             let leftovers = LeftoverCopies {
                 cell: &self.cell,
                 writer: &self.writer,
@@ -78,6 +80,7 @@ impl Controller for InstanceWriteback {
             self.write_metadata(context, &instance, &hub, &plan).await?;
         }
         let written = self.write_copy(context, &instance, &hub, &plan).await;
+        let is_copied = written.is_ok() && plan.refusal.is_none() && !plan.writes_metadata();
         // The write of the metadata triggers the next reconciliation, which reports.
         let reported = match plan.writes_metadata() {
             true => Ok(()),
@@ -89,6 +92,9 @@ impl Controller for InstanceWriteback {
         let mut errors = FirstError::default();
         errors.note(written);
         errors.note(reported);
+        if is_copied {
+            errors.note(self.forget_outdated(context, &key).await);
+        }
         errors.result()?;
         Ok(plan.look_again.map_or(Outcome::Settled, Outcome::Again))
     }

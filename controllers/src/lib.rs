@@ -31,6 +31,7 @@ mod names;
 mod namespace;
 mod network;
 mod objects;
+mod outdated_copies;
 mod policy;
 mod projector;
 mod projects;

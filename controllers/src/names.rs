@@ -97,6 +97,24 @@ pub(crate) fn first_free(
     free.unwrap_or_else(|| readable.to_owned())
 }
 
+/// Returns the name of the Instance of this ordinal.
+pub(crate) fn instance_name(deployment: &str, ordinal: i32) -> String {
+    format!("{deployment}-{ordinal}")
+}
+
+/// Returns the ordinal in this name, if it is the name of an Instance of this WorkloadDeployment.
+pub(crate) fn instance_ordinal(deployment: &str, name: &str) -> Option<i32> {
+    let rest = name.strip_prefix(deployment)?.strip_prefix('-')?;
+    let ordinal: i32 = rest.parse().ok()?;
+    (ordinal >= 0 && instance_name(deployment, ordinal) == name).then_some(ordinal)
+}
+
+/// Returns the name of the WorkloadDeployment of an Instance of this name.
+pub(crate) fn deployment_of_instance(name: &str) -> Option<&str> {
+    let (deployment, _) = name.rsplit_once('-')?;
+    instance_ordinal(deployment, name).map(|_| deployment)
+}
+
 /// Returns the name of the copy of an Instance whose own name cannot be used on the hub. The name is a DNS label of at
 /// most 63 characters. Instances of different cells get different names. Only a name of an Instance with an ordinal of
 /// ten digits could be equal, and no such Instance exists.

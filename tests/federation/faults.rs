@@ -18,5 +18,7 @@ mod restarts;
 pub(crate) use answers::{api_servers_answer_with_errors, watches_that_end};
 pub(crate) use cuts::{long_cuts, short_cuts};
 pub(crate) use kills::{a_kill_after_each_write, a_kill_after_some_writes};
-pub(crate) use pauses::{a_cell_beside_a_hub_that_hangs, long_pauses};
+pub(crate) use pauses::{
+    a_cell_beside_a_hub_that_hangs, an_instance_is_replaced_beside_a_hub_that_hangs, long_pauses,
+};
 pub(crate) use restarts::restarts;

@@ -61,7 +61,8 @@ impl DeploymentController {
     ///
     /// # Errors
     ///
-    /// [`ReconcileError::NotYet`] if the API server has one of its Instances, and the errors of the requests.
+    /// [`ReconcileError::NotYet`] if the API server has one of its Instances, or the hub may have the copy of an Instance
+    /// that is gone, and the errors of the requests.
     pub(super) async fn release<K: Object>(
         &self,
         context: &ReconcileContext,
@@ -76,6 +77,12 @@ impl DeploymentController {
             return Err(ReconcileError::NotYet {
                 object: describe(deployment),
                 missing: "its Instances to be gone".to_owned(),
+            });
+        }
+        if self.absent.report_outdated(deployment.meta(), |_| false) {
+            return Err(ReconcileError::NotYet {
+                object: describe(deployment),
+                missing: "the hub to have no copies of its former Instances".to_owned(),
             });
         }
         let finalizer = finalizers::WORKLOAD_CONTROLLER;

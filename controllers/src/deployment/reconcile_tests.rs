@@ -6,6 +6,7 @@ mod replacement_quota;
 mod stale_cache;
 mod suspension;
 
+use api::annotations;
 use api::instance::QUOTA_GATE;
 use apiserver::{Fault, Verb, objects};
 
@@ -128,6 +129,56 @@ async fn copies_of_absent_instances_are_looked_for_while_an_instance_is_not_read
     settle().await;
     pass().await;
     assert_eq!(names(), "web-1 web-2 web-3 web-4");
+}
+
+/// I-8: the hub may still have copies of Instances that were replaced while it did not answer.
+#[tokio::test(start_paused = true)]
+async fn the_finalizer_stays_while_the_hub_may_have_outdated_copies() {
+    let (planes, mut controller) = start().await;
+    let (sender, looked_for) = std::sync::mpsc::channel();
+    controller.absent = AbsentInstances::new(move |absent| {
+        sender.send(absent.name.clone().unwrap()).unwrap();
+    });
+    let is_looked_for = |name: &str| looked_for.try_iter().any(|it| it == name);
+    converge(&controller, || object_key("web"), &planes.servers()).await;
+    let record = |names: Value| {
+        planes
+            .cell
+            .modify::<WorkloadDeployment>(HUB_NAMESPACE, "web", |web| {
+                let record = json!({annotations::OUTDATED_COPIES: names});
+                web["metadata"]["annotations"] = record;
+            });
+    };
+    record(json!(r#"["web-0","web-30"]"#));
+    settle().await;
+    for _ in 0..2 {
+        let _ = looked_for.try_iter().count();
+        let passed = reconcile(&controller, object_key("web")).await.unwrap();
+        passed.unwrap();
+        let names: Vec<_> = looked_for.try_iter().collect();
+        assert!(names.iter().any(|it| it == "web-30"), "{names:?}");
+        assert!(!names.iter().any(|it| it == "web-0"), "it exists");
+    }
+    planes
+        .cell
+        .modify::<WorkloadDeployment>(HUB_NAMESPACE, "web", |web| {
+            web["metadata"]["deletionTimestamp"] = json!("2026-11-21T09:59:00Z");
+        });
+    settle().await;
+    let result = reconcile(&controller, object_key("web")).await.unwrap();
+    result.unwrap();
+    planes.cell.remove::<Instance>(HUB_NAMESPACE, "web-0");
+    settle().await;
+    let error = reconcile(&controller, object_key("web")).await.unwrap();
+    let error = error.expect_err("the hub may have copies");
+    let waits = matches!(error, ReconcileError::NotYet { .. });
+    assert!(waits && deployment(&planes).is_some(), "{error}");
+    assert!(is_looked_for("web-0"));
+    record(json!("[]"));
+    settle().await;
+    let result = reconcile(&controller, object_key("web")).await.unwrap();
+    result.unwrap();
+    assert!(deployment(&planes).is_none());
 }
 
 /// The quota controller removes the gate. A later apply of the deployment controller must not add it again, and must

@@ -17,6 +17,7 @@ use crate::names;
 
 mod copy_names;
 mod other_crds;
+mod outdated;
 mod refusals;
 mod undecodable;
 

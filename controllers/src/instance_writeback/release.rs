@@ -4,6 +4,7 @@
 //! WorkloadDeployment.
 
 use api::finalizers;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::PartialObjectMetaExt;
 use kube::{Resource, ResourceExt};
 
@@ -23,7 +24,8 @@ impl InstanceWriteback {
         is_terminating(&instance).then_some(instance)
     }
 
-    /// Deletes the copy of a terminating Instance and removes the finalizer.
+    /// Deletes the copy of a terminating Instance and removes the finalizer. If the hub does not answer and another
+    /// Instance of this name follows, the finalizer is removed after the copy was recorded as outdated.
     ///
     /// # Errors
     ///
@@ -34,27 +36,64 @@ impl InstanceWriteback {
         key: &ObjectKey,
         instance: &PartialInstance,
     ) -> Result<(), ReconcileError> {
-        let finalizer = finalizers::INSTANCE_CONTROLLER;
-        if !has_finalizer(instance, finalizer) {
+        if !has_finalizer(instance, finalizers::INSTANCE_CONTROLLER) {
             return Ok(());
         }
+        let deleted = self.delete_copy(context, key, instance.meta()).await;
+        if let Err(error) = deleted {
+            if self.record_outdated(context, key, instance, &error).await? {
+                self.remove_finalizer(context, key, instance).await?;
+            }
+            // The hub still does not answer.
+            return Err(error);
+        }
+        self.remove_finalizer(context, key, instance).await
+    }
+
+    async fn delete_copy(
+        &self,
+        context: &ReconcileContext,
+        key: &ObjectKey,
+        instance: &ObjectMeta,
+    ) -> Result<(), ReconcileError> {
         let copies = Collection::<PartialInstance>::new(&self.cell.hub, &key.namespace, None);
-        let mut named = NamedCopy::read(&copies, &self.cell.name, instance.meta()).await?;
+        match self.copy_to_delete(&copies, key, instance).await? {
+            // Another cell may have adopted the copy since it was read.
+            Some(copy) => self.writer.delete_unchanged(context, &copies, &copy).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the copy of an Instance, if it must be deleted. `None` is a proof that the hub has no such copy.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::Contradiction`] if the hub is not the hub of the Instance, and the errors of the requests.
+    pub(super) async fn copy_to_delete(
+        &self,
+        copies: &Collection<'_, PartialInstance>,
+        key: &ObjectKey,
+        instance: &ObjectMeta,
+    ) -> Result<Option<PartialInstance>, ReconcileError> {
+        let mut named = NamedCopy::read(copies, &self.cell.name, instance).await?;
         require_hub_of_cell(&self.cell, &key.namespace).await?;
         if named.copy.is_none() {
             // The address may have led to another hub before the hub was identified.
-            named = NamedCopy::read(&copies, &self.cell.name, instance.meta()).await?;
+            named = NamedCopy::read(copies, &self.cell.name, instance).await?;
         }
         // A copy of the Go manager does not name its cell. It goes with the Instance, because nothing else deletes it
         // later. If another cell of the city has an Instance of this name, that cell writes its copy again.
         let may_delete =
             |copy: &PartialInstance| !is_terminating(copy) && !is_of_another(&self.cell.name, copy);
-        if let Some(copy) = named.copy.filter(may_delete) {
-            // Another cell may have adopted the copy since it was read.
-            self.writer
-                .delete_unchanged(context, &copies, &copy)
-                .await?;
-        }
+        Ok(named.copy.filter(may_delete))
+    }
+
+    async fn remove_finalizer(
+        &self,
+        context: &ReconcileContext,
+        key: &ObjectKey,
+        instance: &PartialInstance,
+    ) -> Result<(), ReconcileError> {
         // The provider may have written to the Instance during the requests to the hub. The API server refuses a write
         // that is based on the older version.
         let newest = self.terminating(key);
@@ -65,7 +104,7 @@ impl InstanceWriteback {
                 context,
                 &instances,
                 newest.as_ref().unwrap_or(instance),
-                finalizer,
+                finalizers::INSTANCE_CONTROLLER,
             )
             .await
     }

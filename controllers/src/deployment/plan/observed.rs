@@ -128,7 +128,7 @@ pub(in crate::deployment) fn instance_name(
     deployment: &WorkloadDeployment,
     ordinal: i32,
 ) -> String {
-    format!("{}-{ordinal}", deployment.name_any())
+    names::instance_name(&deployment.name_any(), ordinal)
 }
 
 /// Returns the ordinal in the name of an Instance of this WorkloadDeployment.
@@ -144,12 +144,7 @@ pub(in crate::deployment) fn ordinal_of_name(
     deployment: &WorkloadDeployment,
     name: &str,
 ) -> Option<i32> {
-    let ordinal: i32 = name
-        .strip_prefix(&deployment.name_any())?
-        .strip_prefix('-')?
-        .parse()
-        .ok()?;
-    (instance_name(deployment, ordinal) == name).then_some(ordinal)
+    names::instance_ordinal(deployment.metadata.name.as_deref()?, name)
 }
 
 /// Returns the labels that link an Instance to its WorkloadDeployment.
