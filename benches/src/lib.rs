@@ -1,10 +1,12 @@
-//! Programs that the benchmarks run next to the shipped binary. `load` is a client that keeps connections busy.
+//! Programs that the benchmarks run next to the shipped binary. `load` is a client that keeps connections busy. `turns`
+//! keeps two servers busy in short turns.
 //! `overload` is a client that sends hostile bodies. `floor` is a TLS server that reads each body and sends a constant
 //! answer. `project` answers the requests that admission sends to a project's API server. `planes` simulates the API
 //! servers of thousands of projects and a hub. `lists` lists all objects of these API servers. `compute` and
 //! `allocations` measure interpretation without a server. `cargo xtask bench` starts the programs and evaluates their
 //! output, which is one JSON object per line.
 
+mod load_client;
 mod percentile;
 mod planes;
 mod serve;
@@ -17,6 +19,7 @@ use anyhow::Context;
 use interpreters::Interpretation;
 use jiff::Timestamp;
 
+pub use load_client::{LoadClient, RequestArgs};
 pub use percentile::percentile;
 pub use planes::serve_planes;
 pub use serve::serve;
@@ -39,6 +42,25 @@ pub fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
         .sum::<Result<_, _>>()?;
     let per_second = rustix::param::clock_ticks_per_second();
     Ok(Duration::from_millis(ticks * 1000 / per_second))
+}
+
+/// Returns the CPU time of the threads that a process has now, in nanoseconds.
+///
+/// # Errors
+///
+/// When no process has this id, or the kernel does not count.
+pub fn precise_cpu_time(pid: u32) -> anyhow::Result<u64> {
+    let mut sum = 0;
+    for thread in fs::read_dir(format!("/proc/{pid}/task")).context("no such process")? {
+        // A thread can end meanwhile.
+        let Ok(text) = fs::read_to_string(thread?.path().join("schedstat")) else {
+            continue;
+        };
+        let nanoseconds = text.split_whitespace().next();
+        let nanoseconds: Option<u64> = nanoseconds.and_then(|text| text.parse().ok());
+        sum += nanoseconds.context("schedstat has no CPU time")?;
+    }
+    Ok(sum)
 }
 
 /// Returns the request bodies in these files, each with the name of its file without `.json`.

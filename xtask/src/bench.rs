@@ -43,8 +43,8 @@ pub(crate) struct Args {
     /// understand the flags that the benchmark sets.
     #[arg(long)]
     binary: Option<PathBuf>,
-    /// For `webhook`, `interpreter` and `admission`: compares with this binary of a former commit, in turns, and
-    /// measures nothing else. More rounds give a surer ratio: 10 take about 10 minutes.
+    /// For `webhook` and `admission`: compares with this binary of a former commit, in short turns, and measures nothing
+    /// else. More rounds give a surer ratio.
     #[arg(long)]
     former: Option<PathBuf>,
     #[command(flatten)]

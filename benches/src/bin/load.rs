@@ -2,7 +2,6 @@
 //! answer. Open loop (`--rate`): requests start at a constant rate, and the latencies of the answers are measured.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,22 +9,13 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use benches::percentile;
-use bytes::Bytes;
+use benches::{LoadClient, RequestArgs};
 use clap::Parser;
-use http::{Request, StatusCode, header};
-use http_body_util::{BodyExt, Full};
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, IpAddr, ServerName};
-use rustls::{ClientConfig, RootCertStore};
 use serde_json::json;
-use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
-use tokio_rustls::TlsConnector;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -40,28 +30,11 @@ struct Args {
     /// Process ID of the server, whose CPU time is measured.
     #[arg(long)]
     pid: u32,
-    /// CA of the server's certificate.
-    #[arg(long)]
-    ca: PathBuf,
-    /// Path and query of each request.
-    #[arg(long)]
-    path: String,
-    /// File with the body of each request.
-    #[arg(long)]
-    body: PathBuf,
-    /// Name of the user in the body. With --users, other connections replace it by other names: the server limits what
-    /// one user may do at a time.
-    #[arg(long)]
-    user: Option<String>,
-    /// Number of users. Each connection has one of them.
-    #[arg(long, default_value_t = 1, requires = "user")]
-    users: usize,
+    #[command(flatten)]
+    request: RequestArgs,
     /// Send only one request, and write its answer to this file.
     #[arg(long)]
     answer: Option<PathBuf>,
-    /// Number of connections.
-    #[arg(long, default_value_t = 32)]
-    connections: usize,
     /// CPU time of the server for which the closed loop measures, in milliseconds, after half a second to warm up.
     #[arg(long, default_value_t = 1000)]
     cpu_milliseconds: u64,
@@ -76,30 +49,11 @@ struct Args {
 /// Time limit of a measurement.
 const AT_MOST: Duration = Duration::from_secs(30);
 
-#[derive(Clone)]
-struct LoadClient {
-    address: SocketAddr,
-    tls: TlsConnector,
-    path: Arc<str>,
-    body: Bytes,
-    answered: Arc<AtomicU64>,
-}
-
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(&args.ca)?)?;
-    let config = ClientConfig::builder()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let client = LoadClient {
-        address: (Ipv4Addr::LOCALHOST, args.port).into(),
-        tls: TlsConnector::from(Arc::new(config)),
-        path: args.path.as_str().into(),
-        body: fs::read(&args.body).context("--body")?.into(),
-        answered: Arc::default(),
-    };
+    let client = LoadClient::new(&args.request, args.port)?;
+    let answered = Arc::new(AtomicU64::new(0));
     if let Some(file) = args.answer {
         let answer = client.call(&mut client.connect().await?).await?;
         return fs::write(file, answer).context("--answer");
@@ -108,10 +62,11 @@ async fn main() -> anyhow::Result<()> {
         return at_rate(&client, &args, rate, Duration::from_secs_f64(seconds)).await;
     }
     let mut connections = JoinSet::new();
-    for connection in 0..args.connections {
-        connections.spawn(client.of(&args, connection).keep_busy());
+    for connection in 0..args.request.connections {
+        let client = client.of(&args.request, connection);
+        connections.spawn(keep_busy(client, Arc::clone(&answered)));
     }
-    let measured = measure(&args, &client.answered);
+    let measured = measure(&args, &answered);
     tokio::select! {
         // A connection task ends only with an error.
         Some(ended) = connections.join_next() => ended?,
@@ -119,9 +74,17 @@ async fn main() -> anyhow::Result<()> {
     }
 }
 
+async fn keep_busy(client: LoadClient, answered: Arc<AtomicU64>) -> anyhow::Result<()> {
+    let mut connection = client.connect().await?;
+    loop {
+        client.call(&mut connection).await?;
+        answered.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 async fn measure(args: &Args, answered: &AtomicU64) -> anyhow::Result<()> {
     // The measurement starts when every connection has been used.
-    while answered.load(Ordering::Relaxed) < args.connections as u64 {
+    while answered.load(Ordering::Relaxed) < args.request.connections as u64 {
         sleep(Duration::from_millis(5)).await;
     }
     sleep(Duration::from_millis(500)).await;
@@ -152,51 +115,6 @@ async fn measure(args: &Args, answered: &AtomicU64) -> anyhow::Result<()> {
     Ok(())
 }
 
-impl LoadClient {
-    /// Returns the client of a connection: its requests are those of the connection's user.
-    fn of(&self, args: &Args, connection: usize) -> Self {
-        let mut client = self.clone();
-        let user = connection % args.users.max(1);
-        if let (Some(name), 1..) = (&args.user, user) {
-            let body = String::from_utf8_lossy(&self.body);
-            let quoted = |name: &str| format!("\"{name}\"");
-            let own = quoted(&format!("{name}-{user}"));
-            client.body = body.replace(&quoted(name), &own).into();
-        }
-        client
-    }
-
-    async fn connect(&self) -> anyhow::Result<SendRequest<Full<Bytes>>> {
-        let stream = TcpStream::connect(self.address).await?;
-        stream.set_nodelay(true)?;
-        let name = ServerName::IpAddress(IpAddr::from(self.address.ip()));
-        let stream = self.tls.connect(name, stream).await?;
-        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        tokio::spawn(connection);
-        Ok(sender)
-    }
-
-    async fn call(&self, sender: &mut SendRequest<Full<Bytes>>) -> anyhow::Result<Bytes> {
-        let request = Request::post(&*self.path)
-            .header(header::HOST, "127.0.0.1")
-            .header(header::CONTENT_TYPE, "application/json")
-            .body(Full::new(self.body.clone()))?;
-        sender.ready().await?;
-        let response = sender.send_request(request).await?;
-        let status = response.status();
-        ensure!(status == StatusCode::OK, "the server answers {status}");
-        Ok(response.into_body().collect().await?.to_bytes())
-    }
-
-    async fn keep_busy(self) -> anyhow::Result<()> {
-        let mut sender = self.connect().await?;
-        loop {
-            self.call(&mut sender).await?;
-            self.answered.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-}
-
 /// Sends a request at each planned time, over the next free connection. The latency is measured from the planned
 /// time, so it includes the wait for a free connection.
 async fn at_rate(
@@ -210,8 +128,8 @@ async fn at_rate(
     let (plan, planned) = unbounded_channel::<Instant>();
     let planned = Arc::new(Mutex::new(planned));
     let mut calls = JoinSet::new();
-    for connection in 0..args.connections {
-        let (client, planned) = (client.of(args, connection), Arc::clone(&planned));
+    for connection in 0..args.request.connections {
+        let (client, planned) = (client.of(&args.request, connection), Arc::clone(&planned));
         let mut sender = client.connect().await?;
         calls.spawn(async move {
             let mut latencies = Vec::new();

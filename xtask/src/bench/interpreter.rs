@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::bodies::{self, Body, CELLS, aggregate};
 use super::servers::{MeasuredServer, ServerKind, lines};
-use super::{BenchSetup, Bound, Row, agreement, former, wire};
+use super::{BenchSetup, Bound, Row, agreement, wire};
 
 /// Nanoseconds and heap allocations of one call, for one body.
 #[derive(Clone, Deserialize)]
@@ -37,9 +37,6 @@ type ByBody = BTreeMap<String, Measured>;
 
 pub(crate) async fn run(bench: &BenchSetup) -> anyhow::Result<Vec<Row>> {
     agreement::check(bench, bodies::checked(), agreement::interpretation).await?;
-    if bench.former.is_some() {
-        return beside_former(bench).await;
-    }
     let program = |name: &str| bench.programs.join(name);
     let directory = bench.directory.join("instances");
     let instances = bodies::write(&directory, bodies::instances(), wire::interpretation)?;
@@ -83,27 +80,6 @@ pub(crate) async fn run(bench: &BenchSetup) -> anyhow::Result<Vec<Row>> {
             true => row.target(Bound::AtLeast(1.0)),
             false => row,
         });
-    }
-    Ok(rows)
-}
-
-/// Compares the times of calls by Karmada's client with those of the former binary.
-async fn beside_former(bench: &BenchSetup) -> anyhow::Result<Vec<Row>> {
-    let mut ratios: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for round in 0..bench.rounds {
-        eprintln!("round {} of {}", round + 1, bench.rounds);
-        let [ours, former] = former::in_turns(round, |kind| end_to_end(bench, kind)).await?;
-        for (name, ours) in ours {
-            if let Some(former) = former.get(&name) {
-                let ratio = former.p50 / ours.p50;
-                ratios.entry(name).or_default().push(ratio);
-            }
-        }
-    }
-    let what = "Karmada's client, p50, former / ours";
-    let mut rows = Vec::new();
-    for (name, ratios) in ratios {
-        rows.extend(former::rows(&name, what, ratios)?);
     }
     Ok(rows)
 }

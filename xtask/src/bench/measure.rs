@@ -47,9 +47,22 @@ pub(crate) async fn compare(bench: &BenchSetup, body: &Body) -> anyhow::Result<V
 /// Keeps each server busy, in turns. Returns the best turn of each server.
 async fn saturate(bench: &BenchSetup, body: &Body) -> anyhow::Result<BTreeMap<ServerKind, Load>> {
     let mut best: BTreeMap<ServerKind, Load> = BTreeMap::new();
-    for round in 0..bench.rounds {
+    for round in 1..=bench.rounds {
         for kind in [ServerKind::Ours, ServerKind::Go, ServerKind::Floor] {
-            let load = saturated(bench, body, kind, round).await?;
+            let server = MeasuredServer::start(bench, kind, &answer(bench, body)).await?;
+            let load = server
+                .load(bench, body, bench.service.connections())
+                .await?;
+            server.stop().await;
+            eprintln!(
+                "{} {round}/{}: {}: {:.0} requests per CPU-second, {:.0} per second, {:.0} us of the client each",
+                body.name,
+                bench.rounds,
+                kind.as_str(),
+                load.per_cpu_second(),
+                load.requests / load.seconds,
+                load.client_cpu * 1e6 / load.requests,
+            );
             let better = best
                 .get(&kind)
                 .is_none_or(|other| load.per_cpu_second() > other.per_cpu_second());
@@ -59,31 +72,6 @@ async fn saturate(bench: &BenchSetup, body: &Body) -> anyhow::Result<BTreeMap<Se
         }
     }
     Ok(best)
-}
-
-/// Keeps one server busy, for one turn.
-pub(crate) async fn saturated(
-    bench: &BenchSetup,
-    body: &Body,
-    kind: ServerKind,
-    round: usize,
-) -> anyhow::Result<Load> {
-    let server = MeasuredServer::start(bench, kind, &answer(bench, body)).await?;
-    let load = server
-        .load(bench, body, bench.service.connections())
-        .await?;
-    server.stop().await;
-    eprintln!(
-        "{} {}/{}: {}: {:.0} requests per CPU-second, {:.0} per second, {:.0} us of the client each",
-        body.name,
-        round + 1,
-        bench.rounds,
-        kind.as_str(),
-        load.per_cpu_second(),
-        load.requests / load.seconds,
-        load.client_cpu * 1e6 / load.requests,
-    );
-    Ok(load)
 }
 
 fn throughput(name: &str, best: &BTreeMap<ServerKind, Load>) -> Vec<Row> {

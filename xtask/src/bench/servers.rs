@@ -172,6 +172,23 @@ impl MeasuredServer {
     }
 }
 
+/// Keeps two servers busy with one body, in turns, and returns what the program `turns` prints.
+pub(crate) async fn compare<T: DeserializeOwned>(
+    bench: &BenchSetup,
+    body: &Body,
+    [one, other]: [&MeasuredServer; 2],
+    turns: usize,
+) -> anyhow::Result<T> {
+    let mut args = one.client(bench, &body.file);
+    args.extend([
+        format!("--other-port={}", other.port).into(),
+        format!("--other-pid={}", other.process.pid()).into(),
+        format!("--connections={}", bench.service.connections()).into(),
+        format!("--turns={turns}").into(),
+    ]);
+    line(bench.programs.join("turns"), args).await
+}
+
 /// Returns the resident memory of a process in MiB: the current value and the maximum so far.
 pub(crate) fn memory(pid: i32) -> anyhow::Result<(f64, f64)> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
