@@ -12,7 +12,7 @@ use api::{Instance, WorkloadDeployment, WorkloadDeploymentStatus};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::observed::{Instances, is_drifted, ordinal};
+use super::observed::{Instances, awaits_data, is_drifted, ordinal, ordinal_of_name};
 use super::pruned::pruned;
 use crate::instance::blocker::{Blocker, SUSPENSION, blocker, denied_quota, undecided_quota};
 use crate::instance::plan::is_ready;
@@ -122,9 +122,33 @@ fn are_suspended(deployment: &WorkloadDeployment, own: &[Arc<Instance>]) -> bool
 
 /// Returns a sentence about the first Instance that is not as it should be.
 fn problem(deployment: &WorkloadDeployment, instances: &Instances) -> Option<String> {
-    let mut own = instances.own.iter();
+    let own = || instances.own.iter();
     let undecodable = instances.undecodable.first().cloned();
-    undecodable.or_else(|| own.find_map(|it| pruned(deployment, &instances.template_hash, it)))
+    undecodable
+        .or_else(|| own().find_map(|it| pruned(deployment, &instances.template_hash, it)))
+        .or_else(|| {
+            let name = instances
+                .former
+                .iter()
+                .find(|name| is_wanted(deployment, name))?;
+            Some(format!(
+                "Instance {name} has another owner, and must be deleted before it can be created"
+            ))
+        })
+        .or_else(|| {
+            let waits =
+                |it: &&Arc<Instance>| !is_terminating(it.as_ref()) && awaits_data(instances, it);
+            let name = own().find(waits)?.name_any();
+            Some(format!(
+                "Instance {name} stays until the cell has the newer data of its template"
+            ))
+        })
+}
+
+/// Returns whether this is the name of an Instance that the WorkloadDeployment wants.
+fn is_wanted(deployment: &WorkloadDeployment, name: &str) -> bool {
+    let wanted = 0..deployment.spec.desired_replicas();
+    ordinal_of_name(deployment, name).is_some_and(|ordinal| wanted.contains(&ordinal))
 }
 
 /// An Instance without quota: its name, and its condition `QuotaGranted`.

@@ -241,7 +241,20 @@ fn a_name_in_use_by_a_former_deployment_is_awaited() {
     let deployment = deployment(1);
     let mut of_the_former = made(&deployment, "web-0", true);
     of_the_former.meta_mut().owner_references.as_mut().unwrap()[0].uid = "former".into();
-    assert_eq!(steps_for(&deployment, vec![of_the_former]), ["wait web-0"]);
+    let steps = steps_for(&deployment, vec![of_the_former.clone()]);
+    assert_eq!(steps, ["wait web-0"]);
+    let shown = |deployment: &WorkloadDeployment| {
+        let plan = plan_for(deployment, &shared([of_the_former.clone()]));
+        let conditions = plan.status.unwrap().conditions;
+        let available = condition::find(&conditions, AVAILABLE).unwrap();
+        available
+            .message
+            .contains("Instance web-0 has another owner")
+    };
+    assert!(shown(&deployment));
+    let mut without = deployment;
+    without.spec.scale_settings.min_replicas = 0;
+    assert!(!shown(&without), "no Instance of this name is wanted");
 }
 
 /// I-22: a hash of the Go manager replaces no machine.
