@@ -240,7 +240,7 @@ pub const ALL: &[MetadataKey] = &[
     metadata_key(
         OUTDATED_COPIES,
         "WorkloadDeployment; cell",
-        "`instance-writeback`",
+        "`outdated-copies`; `instance-writeback` removes names",
         "JSON array of the names of Instances that were replaced while the hub did not answer. The hub may still have their copies. The finalizer of the WorkloadDeployment stays until the record is gone.",
     ),
     metadata_key(

@@ -25,6 +25,7 @@ use crate::instance_writeback::InstanceWriteback;
 use crate::lifecycle::Lifecycle;
 use crate::network::NetworkController;
 use crate::objects::Namespace;
+use crate::outdated_copies::OutdatedCopies;
 pub use crate::quota::ConnectLedger;
 use crate::quota::{Ledgers, QuotaController, QuotaWatches, ReplacementQuota};
 use crate::runtime::Clock;
@@ -34,7 +35,10 @@ use crate::runtime::triggers::lookups::CellLookups;
 use crate::runtime::triggers::{CellSource, wake};
 use crate::runtime::wiring::{Controller, Synced, Wiring};
 use crate::runtime::write::Writer;
-use crate::{autoscaler, data_gate, deployment, instance, instance_writeback, network, quota};
+use crate::{
+    autoscaler, data_gate, deployment, instance, instance_writeback, network, outdated_copies,
+    quota,
+};
 
 /// The dependencies of the controllers of a cell.
 pub struct Config {
@@ -65,6 +69,7 @@ struct CellQueues {
     autoscaler: Queue<ObjectKey>,
     instance: Queue<ObjectKey>,
     writeback: Queue<ObjectKey>,
+    outdated: Queue<ObjectKey>,
     quota: Queue<ClaimKey>,
     network: Queue<ObjectKey>,
     data_gate: Queue<ObjectKey>,
@@ -76,6 +81,7 @@ struct CellWorkers {
     autoscaler: Workers<ObjectKey>,
     instance: Workers<ObjectKey>,
     writeback: Workers<ObjectKey>,
+    outdated: Workers<ObjectKey>,
     quota: Workers<ClaimKey>,
     network: Workers<ObjectKey>,
     data_gate: Workers<ObjectKey>,
@@ -87,6 +93,7 @@ impl CellQueues {
         let (autoscaler, autoscaler_workers) = Queue::new(AutoscalerController::NAME, metrics);
         let (instance, instance_workers) = Queue::new(ReadinessController::NAME, metrics);
         let (writeback, writeback_workers) = Queue::new(InstanceWriteback::NAME, metrics);
+        let (outdated, outdated_workers) = Queue::new(OutdatedCopies::NAME, metrics);
         let (quota, quota_workers) = Queue::new(QuotaController::NAME, metrics);
         let (network, network_workers) = Queue::new(NetworkController::NAME, metrics);
         let (data_gate, data_gate_workers) = Queue::new(DataGateController::NAME, metrics);
@@ -95,6 +102,7 @@ impl CellQueues {
             autoscaler,
             instance,
             writeback,
+            outdated,
             quota,
             network,
             data_gate,
@@ -104,6 +112,7 @@ impl CellQueues {
             autoscaler: autoscaler_workers,
             instance: instance_workers,
             writeback: writeback_workers,
+            outdated: outdated_workers,
             quota: quota_workers,
             network: network_workers,
             data_gate: data_gate_workers,
@@ -121,6 +130,8 @@ impl CellQueues {
         wake(&self.instance, on_cell, source, change, &());
         let on_cell = instance_writeback::triggers::ON_CELL;
         wake(&self.writeback, on_cell, source, change, &());
+        let on_cell = outdated_copies::triggers::ON_CELL;
+        wake(&self.outdated, on_cell, source, change, &());
         let cell = cell as &dyn CellLookups;
         let on_cell = quota::triggers::ON_CELL;
         wake(&self.quota, on_cell, source, change, cell);
@@ -310,6 +321,8 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
     wiring.run(workers.network, &ready, network);
     let data_gate = DataGateController::new(Arc::clone(&cell), awaits_data, &metrics);
     wiring.run(workers.data_gate, &ready, data_gate);
+    let outdated = OutdatedCopies::new(Arc::clone(&cell), &metrics);
+    wiring.run(workers.outdated, &ready, outdated);
     let writeback = InstanceWriteback {
         cell,
         writer: Writer::new(InstanceWriteback::NAME, &metrics),

@@ -190,10 +190,6 @@ impl DeploymentController {
         if !plan.steps.iter().any(deletes) && !is_terminating(deployment) {
             self.absent.report(&view);
         }
-        if !is_terminating(deployment) {
-            self.absent
-                .report_outdated(&deployment.metadata, |name| view.has_instance(name));
-        }
         if plan.remove_finalizer {
             self.release(context, &deployments, deployment).await?;
         }

@@ -22,6 +22,7 @@ use multicluster::queue::Limits;
 use serde_json::{Value, json};
 
 use crate::cell::CellCaches;
+use crate::instance::plan::readiness;
 use crate::objects::{Namespace, StringMap, controller_reference, deployment_name, is_terminating};
 use crate::runtime::error::FirstError;
 use crate::runtime::events::Events;
@@ -80,7 +81,10 @@ impl Controller for InstanceWriteback {
             self.write_metadata(context, &instance, &hub, &plan).await?;
         }
         let written = self.write_copy(context, &instance, &hub, &plan).await;
-        let is_copied = written.is_ok() && plan.refusal.is_none() && !plan.writes_metadata();
+        let is_copied = written.is_ok()
+            && plan.refusal.is_none()
+            && !plan.writes_metadata()
+            && readiness(&instance, context.now()).is_none();
         // The write of the metadata triggers the next reconciliation, which reports.
         let reported = match plan.writes_metadata() {
             true => Ok(()),
@@ -157,7 +161,8 @@ impl InstanceWriteback {
         Ok(now.filter(is_it).unwrap_or(instance))
     }
 
-    /// Returns the copy with the spec as it was written, without additions of the hub.
+    /// Returns the copy with the spec as it was written, without additions of the hub. The status of an outdated copy is
+    /// that of another Instance.
     fn as_written(
         &self,
         context: &ReconcileContext,
@@ -166,6 +171,12 @@ impl InstanceWriteback {
     ) -> Instance {
         if self.writer.has_additions_to(context, &copy, &instance.spec) {
             copy.spec = instance.spec.clone();
+        }
+        if self
+            .deployment_that_records(&ObjectKey::of(&instance.metadata))
+            .is_some()
+        {
+            copy.status = None;
         }
         copy
     }

@@ -4,6 +4,7 @@
 mod data;
 mod ended_keys;
 mod networks;
+mod outdated_copies;
 mod quota;
 
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use crate::{cell_controllers, management_controllers};
 
 const WEB: &str = "web-us-dfw";
 /// The controllers of both planes.
-const CONTROLLERS: [&str; 15] = [
+const CONTROLLERS: [&str; 16] = [
     "workload",
     "federator",
     "policy",
@@ -40,6 +41,7 @@ const CONTROLLERS: [&str; 15] = [
     "autoscaler",
     "instance",
     "instance-writeback",
+    "outdated-copies",
     "quota",
     "network",
     "data-gate",

@@ -9,7 +9,6 @@ use kube::Resource;
 use super::plan::{instance_name, ordinal_of_name};
 use super::view::View;
 use crate::lock::lock;
-use crate::outdated_copies::recorded;
 use crate::runtime::keys::ObjectKey;
 
 /// How many missing Instances below the wanted number are reported. A rollout that waits has more, and reports the next
@@ -53,25 +52,6 @@ impl AbsentInstances {
                 });
             }
         }
-    }
-
-    /// Reports the Instances in the record of outdated copies that the cell does not have. Returns whether there are
-    /// any. `deployment` is the metadata of the WorkloadDeployment.
-    pub(super) fn report_outdated(
-        &self,
-        deployment: &ObjectMeta,
-        exists: impl Fn(&str) -> bool,
-    ) -> bool {
-        let names = recorded(deployment);
-        let absent: Vec<_> = names.into_iter().filter(|name| !exists(name)).collect();
-        for name in &absent {
-            (self.report)(&ObjectMeta {
-                namespace: deployment.namespace.clone(),
-                name: Some(name.clone()),
-                ..ObjectMeta::default()
-            });
-        }
-        !absent.is_empty()
     }
 
     /// Forgets a WorkloadDeployment that is gone.

@@ -6,6 +6,7 @@ use kube::core::{PartialObjectMeta, PartialObjectMetaExt};
 
 use super::DeploymentController;
 use crate::objects::{controller_uid_of, describe, has_finalizer, is_terminating};
+use crate::outdated_copies::record::recorded;
 use crate::runtime::error::FirstError;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::write::{Collection, Object};
@@ -79,7 +80,7 @@ impl DeploymentController {
                 missing: "its Instances to be gone".to_owned(),
             });
         }
-        if self.absent.report_outdated(deployment.meta(), |_| false) {
+        if !recorded(deployment.meta()).is_empty() {
             return Err(ReconcileError::NotYet {
                 object: describe(deployment),
                 missing: "the hub to have no copies of its former Instances".to_owned(),

@@ -51,15 +51,6 @@ impl View {
         }
     }
 
-    /// Returns whether the namespace has an Instance of this name.
-    pub(super) fn has_instance(&self, name: &str) -> bool {
-        let readable = self.instances.iter().map(|it| &it.metadata.name);
-        let undecodable = self.undecodable.iter().map(|it| &it.metadata.name);
-        readable
-            .chain(undecodable)
-            .any(|it| it.as_deref() == Some(name))
-    }
-
     /// Returns the ConfigMaps and Secrets of the template, and their versions, if an Instance has to be replaced for one
     /// of them.
     pub(super) fn data_to_roll(&self) -> DataVersions {

@@ -1,7 +1,6 @@
 //! Decides whether an Instance may have a copy on the hub, and what the copy must contain.
 
 pub(super) mod leftovers;
-pub(super) mod outdated;
 mod report;
 
 use std::time::Duration;

@@ -24,8 +24,7 @@ impl InstanceWriteback {
         is_terminating(&instance).then_some(instance)
     }
 
-    /// Deletes the copy of a terminating Instance and removes the finalizer. If the hub does not answer and another
-    /// Instance of this name follows, the finalizer is removed after the copy was recorded as outdated.
+    /// Deletes the copy of a terminating Instance and removes the finalizer.
     ///
     /// # Errors
     ///
@@ -36,32 +35,33 @@ impl InstanceWriteback {
         key: &ObjectKey,
         instance: &PartialInstance,
     ) -> Result<(), ReconcileError> {
+        let copies = Collection::<PartialInstance>::new(&self.cell.hub, &key.namespace, None);
         if !has_finalizer(instance, finalizers::INSTANCE_CONTROLLER) {
+            if self.deployment_that_records(key).is_some() {
+                // The hub did not answer. A success without a request to it would count as its answer.
+                NamedCopy::read(&copies, &self.cell.name, instance.meta()).await?;
+            }
             return Ok(());
         }
-        let deleted = self.delete_copy(context, key, instance.meta()).await;
-        if let Err(error) = deleted {
-            if self.record_outdated(context, key, instance, &error).await? {
-                self.remove_finalizer(context, key, instance).await?;
-            }
-            // The hub still does not answer.
-            return Err(error);
-        }
-        self.remove_finalizer(context, key, instance).await
-    }
-
-    async fn delete_copy(
-        &self,
-        context: &ReconcileContext,
-        key: &ObjectKey,
-        instance: &ObjectMeta,
-    ) -> Result<(), ReconcileError> {
-        let copies = Collection::<PartialInstance>::new(&self.cell.hub, &key.namespace, None);
-        match self.copy_to_delete(&copies, key, instance).await? {
+        if let Some(copy) = self.copy_to_delete(&copies, key, instance.meta()).await? {
             // Another cell may have adopted the copy since it was read.
-            Some(copy) => self.writer.delete_unchanged(context, &copies, &copy).await,
-            None => Ok(()),
+            self.writer
+                .delete_unchanged(context, &copies, &copy)
+                .await?;
         }
+        // The provider may have written to the Instance during the requests to the hub. The API server refuses a write
+        // that is based on the older version.
+        let newest = self.terminating(key);
+        let newest = newest.filter(|newest| newest.uid() == instance.uid());
+        let instances = Collection::new(&self.cell.client, &key.namespace, None);
+        self.writer
+            .remove_finalizer(
+                context,
+                &instances,
+                newest.as_ref().unwrap_or(instance),
+                finalizers::INSTANCE_CONTROLLER,
+            )
+            .await
     }
 
     /// Returns the copy of an Instance, if it must be deleted. `None` is a proof that the hub has no such copy.
@@ -86,26 +86,5 @@ impl InstanceWriteback {
         let may_delete =
             |copy: &PartialInstance| !is_terminating(copy) && !is_of_another(&self.cell.name, copy);
         Ok(named.copy.filter(may_delete))
-    }
-
-    async fn remove_finalizer(
-        &self,
-        context: &ReconcileContext,
-        key: &ObjectKey,
-        instance: &PartialInstance,
-    ) -> Result<(), ReconcileError> {
-        // The provider may have written to the Instance during the requests to the hub. The API server refuses a write
-        // that is based on the older version.
-        let newest = self.terminating(key);
-        let newest = newest.filter(|newest| newest.uid() == instance.uid());
-        let instances = Collection::new(&self.cell.client, &key.namespace, None);
-        self.writer
-            .remove_finalizer(
-                context,
-                &instances,
-                newest.as_ref().unwrap_or(instance),
-                finalizers::INSTANCE_CONTROLLER,
-            )
-            .await
     }
 }

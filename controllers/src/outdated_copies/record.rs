@@ -1,9 +1,4 @@
-//! The record of copies on the hub that outlive their Instances: the hub did not answer while the Instances were replaced
-//! (docs/concepts/failures.md#the-hub-does-not-answer-while-an-instance-is-replaced).
-//!
-//! The record is an annotation on the cell's WorkloadDeployment. The write-back adds a name before it releases the
-//! Instance, and removes it when the hub has the copy of a new Instance of this name, or no copy. The finalizer of the
-//! WorkloadDeployment stays until the record is empty.
+//! The record of outdated copies: an annotation on the cell's WorkloadDeployment with the names of its Instances.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::names::instance_ordinal;
 
-/// Returns the names in the record of this WorkloadDeployment. Only names of its own Instances count, because the copies
+/// Returns the names in the record of a WorkloadDeployment with this metadata. Only names of its own Instances count, because the copies
 /// are deleted later.
 pub(crate) fn recorded(deployment: &ObjectMeta) -> BTreeSet<String> {
     let annotations = deployment.annotations.as_ref();
@@ -26,7 +21,7 @@ pub(crate) fn recorded(deployment: &ObjectMeta) -> BTreeSet<String> {
 }
 
 /// Returns the metadata to write for a record of these names.
-pub(crate) fn record(names: &BTreeSet<String>) -> Value {
+pub(crate) fn metadata(names: &BTreeSet<String>) -> Value {
     let record = (!names.is_empty()).then(|| json!(names).to_string());
     json!({"annotations": {OUTDATED_COPIES: record}})
 }
@@ -47,10 +42,10 @@ mod tests {
                 &["web-3"],
             ),
         ] {
-            let metadata: ObjectMeta = object(json!({
+            let web: ObjectMeta = object(json!({
                 "name": "web", "annotations": {OUTDATED_COPIES: record},
             }));
-            let names: Vec<_> = recorded(&metadata).into_iter().collect();
+            let names: Vec<_> = recorded(&web).into_iter().collect();
             assert_eq!(names, expected, "{record}");
         }
     }
@@ -58,8 +53,8 @@ mod tests {
     #[test]
     fn an_empty_record_is_no_annotation() {
         let name = BTreeSet::from(["web-0".to_owned()]);
-        let written = |names| record(names)["annotations"][OUTDATED_COPIES].clone();
-        assert_eq!(written(&name), json!(r#"["web-0"]"#));
-        assert_eq!(written(&BTreeSet::new()), Value::Null);
+        let written = |names| metadata(&names)["annotations"][OUTDATED_COPIES].clone();
+        assert_eq!(written(name), json!(r#"["web-0"]"#));
+        assert_eq!(written(BTreeSet::new()), Value::Null);
     }
 }

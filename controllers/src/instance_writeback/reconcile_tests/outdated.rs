@@ -1,9 +1,7 @@
-//! Tests of the write-back while the hub does not answer and an Instance is replaced.
-
-use api::WorkloadDeployment;
+//! Tests of the write-back after an Instance was released while the hub did not answer.
 
 use super::*;
-use crate::outdated_copies;
+use crate::outdated_copies::record::recorded;
 
 fn deployment_in_cell(planes: &CellPlanes) -> PartialDeployment {
     planes.cell.get(HUB_NAMESPACE, "web").unwrap()
@@ -11,38 +9,50 @@ fn deployment_in_cell(planes: &CellPlanes) -> PartialDeployment {
 
 fn record(planes: &CellPlanes) -> Vec<String> {
     let deployment = deployment_in_cell(planes);
-    let names = outdated_copies::recorded(deployment.meta());
+    let names = recorded(deployment.meta());
     names.into_iter().collect()
 }
 
-/// Starts with a terminating Instance that its WorkloadDeployment replaces.
-async fn start_replaced() -> (CellPlanes, InstanceWriteback) {
-    let (planes, writeback) = start_terminating().await;
-    let mut deployment = copy("web");
-    deployment["metadata"]["finalizers"] = json!([finalizers::WORKLOAD_CONTROLLER]);
-    planes.cell.put(deployment);
-    let owner = controller_reference(&deployment_in_cell(&planes));
+/// Starts with the copy of an Instance that was released while the hub did not answer.
+async fn start_released() -> (CellPlanes, InstanceWriteback) {
+    let (planes, writeback) = start().await;
     planes
         .cell
         .modify::<Instance>(HUB_NAMESPACE, NAME, |instance| {
-            instance["metadata"]["ownerReferences"] = json!([owner]);
+            let generation = instance["metadata"]["generation"].clone();
+            let conditions = instance["status"]["conditions"].as_array_mut().unwrap();
+            conditions.push(programmed(&generation));
         });
     settle().await;
+    judge(&planes).await;
+    converge(&writeback, || object_key(NAME), &planes.servers()).await;
+    let mut deployment = copy("web");
+    let record = json!([NAME]).to_string();
+    deployment["metadata"]["annotations"] = json!({annotations::OUTDATED_COPIES: record});
+    planes.cell.put(deployment);
+    planes.cell.remove::<Instance>(HUB_NAMESPACE, NAME);
+    planes.hub.fail(Fault::disconnect());
+    settle().await;
+    assert!(on_hub(&planes).is_some());
     take_writes(&planes.servers());
     (planes, writeback)
 }
 
-/// Starts with an Instance that was released while the hub did not answer.
-async fn start_released() -> (CellPlanes, InstanceWriteback) {
-    let (planes, writeback) = start_replaced().await;
-    planes.hub.fail(Fault::disconnect());
-    let result = reconcile(&writeback, object_key(NAME)).await.unwrap();
-    result.expect_err("the hub does not answer");
-    settle().await;
-    assert!(in_cell(&planes).is_none() && on_hub(&planes).is_some());
-    assert_eq!(record(&planes), [NAME]);
-    take_writes(&planes.servers());
-    (planes, writeback)
+/// Returns a condition of the provider about this generation.
+fn programmed(generation: &Value) -> Value {
+    let mut condition = objects::condition("Programmed", "True");
+    condition["observedGeneration"] = generation.clone();
+    condition
+}
+
+/// Writes the condition `Ready`.
+async fn judge(planes: &CellPlanes) {
+    let readiness = ReadinessController {
+        cell: Arc::clone(&planes.caches),
+        writer: Writer::new(ReadinessController::NAME, &planes.metrics),
+        lifecycle: planes.lifecycle.clone(),
+    };
+    converge(&readiness, || object_key(NAME), &[&planes.cell]).await;
 }
 
 /// Creates the next Instance of the same name, with another spec.
@@ -56,73 +66,7 @@ async fn create_next(planes: &CellPlanes) {
     next["spec"]["location"] = json!({"name": "next"});
     planes.cell.put(next);
     settle().await;
-}
-
-/// I-8: the record of the copy is stored before the finalizer is removed.
-#[tokio::test(start_paused = true)]
-async fn a_replaced_instance_does_not_wait_for_a_hub_that_does_not_answer() {
-    for fault in [Fault::disconnect(), Fault::refuse(503)] {
-        let (planes, writeback) = start_replaced().await;
-        planes.hub.fail(fault);
-        // Without the record, the finalizer stays.
-        planes
-            .cell
-            .fail(Fault::refuse(500).on_writes().of::<WorkloadDeployment>());
-        let result = reconcile(&writeback, object_key(NAME)).await.unwrap();
-        result.expect_err("nothing can be recorded");
-        assert!(in_cell(&planes).is_some());
-        planes.cell.heal();
-        take_writes(&planes.servers());
-        let result = reconcile(&writeback, object_key(NAME)).await.unwrap();
-        let error = result.expect_err("the hub does not answer");
-        assert!(error.to_string().contains("Instance"), "{error}");
-        let writes = [
-            "patch workloaddeployments ns-1/web",
-            "patch instances ns-1/web-0",
-        ];
-        assert_eq!(take_writes(&planes.servers()), writes);
-        assert!(in_cell(&planes).is_none());
-        assert_eq!(record(&planes), [NAME]);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_instance_that_nothing_replaces_waits_for_the_hub() {
-    type Change = fn(&mut Value);
-    let changes: [Change; 3] = [
-        |web| web["spec"]["scaleSettings"]["minReplicas"] = json!(0),
-        |web| web["metadata"]["deletionTimestamp"] = json!("2026-11-21T09:59:00Z"),
-        |web| web["spec"]["replicas"] = json!(0),
-    ];
-    for change in changes {
-        let (planes, writeback) = start_replaced().await;
-        planes
-            .cell
-            .modify::<WorkloadDeployment>(HUB_NAMESPACE, "web", change);
-        settle().await;
-        planes.hub.fail(Fault::disconnect());
-        let result = reconcile(&writeback, object_key(NAME)).await.unwrap();
-        result.expect_err("the hub does not answer");
-        assert_eq!(take_writes(&planes.servers()), [""; 0]);
-        assert!(in_cell(&planes).is_some());
-    }
-}
-
-/// A hub that answers decides whether the Instance may go.
-#[tokio::test(start_paused = true)]
-async fn a_replaced_instance_waits_for_a_hub_that_refuses() {
-    for fault in [
-        Fault::refuse(403),
-        Fault::answer(404, "404 page not found\n"),
-        Fault::webhook_down().on(&[Verb::Delete]),
-    ] {
-        let (planes, writeback) = start_replaced().await;
-        planes.hub.fail(fault);
-        let result = reconcile(&writeback, object_key(NAME)).await.unwrap();
-        result.expect_err("the hub refuses");
-        assert_eq!(take_writes(&[&planes.cell]), [""; 0]);
-        assert!(in_cell(&planes).is_some());
-    }
+    judge(planes).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -180,4 +124,50 @@ async fn another_hub_does_not_empty_the_record() {
     let is_held = matches!(error, ReconcileError::Contradiction { .. });
     assert!(is_held, "{error}");
     assert_eq!(record(&planes), [NAME]);
+}
+
+/// What was said about the spec of the former Instance says nothing about that of the next one.
+#[tokio::test(start_paused = true)]
+async fn the_next_instance_inherits_no_observed_generation() {
+    let (planes, writeback) = start_released().await;
+    planes.hub.heal();
+    let observed = || {
+        let status = on_hub(&planes).unwrap().status.unwrap();
+        let programmed = api::condition::find(&status.conditions, "Programmed").unwrap();
+        programmed.observed_generation
+    };
+    assert_eq!(observed(), on_hub(&planes).unwrap().metadata.generation);
+    create_next(&planes).await;
+    let spec = on_hub(&planes).unwrap().spec;
+    planes
+        .cell
+        .modify::<Instance>(HUB_NAMESPACE, NAME, |instance| {
+            instance["spec"] = json!(spec);
+            instance["metadata"]["generation"] = json!(4);
+            let conditions = instance["status"]["conditions"].as_array_mut().unwrap();
+            conditions.push(programmed(&json!(3)));
+        });
+    settle().await;
+    judge(&planes).await;
+    converge(&writeback, || object_key(NAME), &planes.servers()).await;
+    assert_eq!(observed(), None);
+    assert_eq!(record(&planes), [""; 0]);
+}
+
+/// The Instance has another finalizer. A success without a request to the hub would end the outage of the queue.
+#[tokio::test(start_paused = true)]
+async fn an_instance_without_the_finalizer_asks_the_hub() {
+    let (planes, writeback) = start_released().await;
+    let mut instance = json!(instance(HUB_NAMESPACE, NAME));
+    instance["metadata"]["finalizers"] = json!(["example.com/provider"]);
+    instance["metadata"]["deletionTimestamp"] = json!("2026-11-21T09:59:00Z");
+    planes.cell.put(instance);
+    settle().await;
+    let result = reconcile(&writeback, object_key(NAME)).await.unwrap();
+    result.expect_err("the hub does not answer");
+    planes.hub.heal();
+    let result = reconcile(&writeback, object_key(NAME)).await.unwrap();
+    result.unwrap();
+    assert_eq!(record(&planes), [NAME]);
+    assert_eq!(take_writes(&planes.servers()), [""; 0]);
 }
