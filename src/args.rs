@@ -3,6 +3,7 @@
 
 mod features;
 mod ignored;
+mod interpret;
 mod interpreter;
 mod log;
 mod server;
@@ -18,6 +19,9 @@ use clap::{ArgAction, Parser, Subcommand};
 
 pub(crate) use features::{FeatureGates, NETWORKING_INTEGRATION};
 pub(crate) use ignored::IgnoredArgs;
+pub(crate) use interpret::{
+    ColorChoice, HubObject, InterpretArgs, InterpretTask, ObjectSource, OutputForm,
+};
 pub(crate) use interpreter::{CertificateSource, InterpreterArgs};
 pub(crate) use log::{LogArgs, LogFormat};
 pub(crate) use server::ServerArgs;
@@ -48,6 +52,8 @@ pub(crate) struct CommandLine {
 pub(crate) enum Command {
     /// Runs only Karmada's resource interpreter. Needs no kubeconfig.
     Interpreter(Box<InterpreterArgs>),
+    /// Prints what the interpreter answers about one object. Writes nothing.
+    Interpret(Box<InterpretArgs>),
     /// Prints the pages of docs/reference/ as one JSON document. `cargo xtask docs` renders the pages.
     #[command(hide = true)]
     Reference,
@@ -128,14 +134,23 @@ impl CommandLine {
     }
 }
 
-/// Adds the second dash to flags with one dash, which Go allows: `-leader-elect` means `--leader-elect`.
+/// Adds the second dash to flags with one dash, which Go allows: `-leader-elect` means `--leader-elect`. The flags of
+/// `interpret` have the forms of kubectl: `-ojson` means `-o json`.
 fn go_forms(args: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
-    args.enumerate().map(|(index, arg)| match arg.to_str() {
-        Some(text)
-            if index > 0 && text.len() > 2 && text.starts_with('-') && !text.starts_with("--") =>
-        {
-            format!("-{text}").into()
+    let mut is_go = true;
+    args.enumerate().map(move |(index, arg)| {
+        is_go &= index != 1 || arg != "interpret";
+        match arg.to_str() {
+            Some(text)
+                if is_go
+                    && index > 0
+                    && text.len() > 2
+                    && text.starts_with('-')
+                    && !text.starts_with("--") =>
+            {
+                format!("-{text}").into()
+            }
+            _ => arg,
         }
-        _ => arg,
     })
 }

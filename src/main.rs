@@ -10,6 +10,7 @@ mod args;
 mod bind_address;
 mod certificate_metrics;
 mod config;
+mod interpret;
 mod interpreter;
 mod leadership;
 mod logging;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
             _log = logging::start(&args.log);
             interpreter::run(&args)
         }
+        Some(Command::Interpret(args)) => return interpret::run(&args),
         Some(Command::Reference) => {
             _log = logging::start(&manager.log);
             reference::run()

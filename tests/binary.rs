@@ -16,6 +16,8 @@ mod client;
 mod crowd;
 #[path = "binary/image_files.rs"]
 mod image_files;
+#[path = "binary/interpret.rs"]
+mod interpret;
 #[path = "binary/interpreter.rs"]
 mod interpreter;
 #[path = "binary/log.rs"]

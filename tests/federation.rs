@@ -52,6 +52,8 @@ mod fleet;
 mod freshness;
 #[path = "federation/gates.rs"]
 mod gates;
+#[path = "federation/interpret_command.rs"]
+mod interpret_command;
 #[path = "federation/interpretation.rs"]
 mod interpretation;
 #[path = "federation/invariants.rs"]
@@ -402,6 +404,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Alone settled::writes_nothing;
         Alone invariants::a_change_makes_only_the_necessary_writes;
         Alone invariants::foreign_labels_and_annotations_stay;
+        Shared interpret_command::an_object_of_the_hub_is_interpreted;
         Shared invariants::each_object_has_the_documented_writers;
         Alone needs::running_instances_stay_when_their_city_is_withdrawn;
         Alone projections::deletions_during_downtime_are_projected;

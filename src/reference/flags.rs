@@ -28,6 +28,12 @@ pub(super) fn page() -> Page {
         // The flags of the webhook server and of the log are the same in both commands.
         sections.extend(groups("`interpreter`", command).into_iter().take(1));
     }
+    let interpret = command
+        .get_subcommands()
+        .find(|command| command.get_name() == "interpret");
+    if let Some(command) = interpret {
+        sections.extend(groups("`interpret`", command));
+    }
     Page {
         file: "flags.md",
         title: "Flags",
@@ -39,6 +45,10 @@ pub(super) fn page() -> Page {
 fn groups(name: &str, command: &Command) -> Vec<Section> {
     let about = match name {
         "Manager" => "Flags of the manager. It runs without a subcommand.",
+        "`interpret`" => {
+            "Flags of `compute-federation interpret OPERATION [KIND/NAMESPACE/NAME]`, which prints what the interpreter answers \
+              about one object. See [Ask the interpreter](../operate/interpret.md)."
+        }
         _ => {
             "Flags of `compute-federation interpreter`: the resource interpreter webhook alone, without a kubeconfig and without \
               admission. It also has the flags of the webhook server and of the log above."
@@ -74,6 +84,10 @@ fn groups(name: &str, command: &Command) -> Vec<Section> {
 
 fn row(arg: &Arg) -> Option<Vec<String>> {
     let flag = code(&format!("--{}", arg.get_long()?));
+    let flag = match arg.get_short() {
+        Some(short) => format!("{}, {flag}", code(&format!("-{short}"))),
+        None => flag,
+    };
     let aliases = arg.get_all_aliases().unwrap_or_default();
     let flag = match aliases.as_slice() {
         [] => flag,

@@ -1,0 +1,111 @@
+//! Reads an object from the hub, and the statuses of its cells. Nothing is written.
+
+use anyhow::{Context, bail};
+use interpreters::InterpretedKind;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, Client};
+use multicluster::connect;
+use serde_json::{Value, json};
+
+use super::review::RequestObjects;
+use crate::args::{HubObject, InterpretArgs};
+use crate::user_agent::user_agent;
+
+/// Reads an object of the hub. `with_items` reads the statuses of its cells too.
+///
+/// # Errors
+///
+/// If the kind is not interpreted, if the kubeconfig cannot be used, or if the object cannot be read.
+pub(super) async fn read(
+    args: &InterpretArgs,
+    kubeconfig: &std::path::Path,
+    object: HubObject<'_>,
+    with_items: bool,
+) -> anyhow::Result<RequestObjects> {
+    let kind = kind(object.kind)?;
+    let config = connect::kubeconfig(kubeconfig, args.federation_context.as_deref())
+        .await
+        .context("--federation-kubeconfig")?;
+    let client = connect::client(config, &user_agent("interpret"))?;
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(
+        api::GROUP,
+        api::VERSION,
+        kind.as_str(),
+    ));
+    let read = get(&client, &resource, object.namespace, object.name).await?;
+    let mut objects = RequestObjects {
+        object: read,
+        ..RequestObjects::default()
+    };
+    if with_items {
+        objects.items = items(&client, kind, object).await?;
+    }
+    Ok(objects)
+}
+
+/// Returns the statuses of the cells, as Karmada's ResourceBinding of the object has them.
+async fn items(
+    client: &Client,
+    kind: InterpretedKind,
+    object: HubObject<'_>,
+) -> anyhow::Result<Vec<Value>> {
+    let bindings = ApiResource::from_gvk(&GroupVersionKind::gvk(
+        "work.karmada.io",
+        "v1alpha2",
+        "ResourceBinding",
+    ));
+    let name = format!("{}-{}", object.name, kind.as_str().to_lowercase());
+    let binding = get(client, &bindings, object.namespace, &name).await?;
+    let items = binding.pointer("/status/aggregatedStatus");
+    Ok(items.and_then(Value::as_array).cloned().unwrap_or_default())
+}
+
+async fn get(
+    client: &Client,
+    resource: &ApiResource,
+    namespace: &str,
+    name: &str,
+) -> anyhow::Result<Value> {
+    let objects = Api::<DynamicObject>::namespaced_with(client.clone(), namespace, resource);
+    let read = objects.get(name).await;
+    let read = read.with_context(|| format!("{} {namespace}/{name}", resource.kind))?;
+    Ok(json!(read))
+}
+
+/// Returns the kind with this name, in any of the forms that kubectl accepts.
+fn kind(name: &str) -> anyhow::Result<InterpretedKind> {
+    let short = name.split('.').next().unwrap_or_default().to_lowercase();
+    let mut all = InterpretedKind::ALL.into_iter();
+    let found = all.find(|kind| {
+        let singular = kind.as_str().to_lowercase();
+        short == singular || short == format!("{singular}s")
+    });
+    match found {
+        Some(kind) => Ok(kind),
+        None => bail!(
+            "kind {name:?} is not interpreted: {} are",
+            InterpretedKind::ALL
+                .map(InterpretedKind::as_str)
+                .join(" and ")
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_named_as_for_kubectl() {
+        for name in [
+            "workloaddeployment",
+            "WorkloadDeployments",
+            "workloaddeployments.compute.datumapis.com",
+        ] {
+            assert_eq!(kind(name).unwrap(), InterpretedKind::WorkloadDeployment);
+        }
+        assert_eq!(kind("instance").unwrap(), InterpretedKind::Instance);
+        let error = kind("workload").unwrap_err().to_string();
+        assert!(error.contains("WorkloadDeployment and Instance"), "{error}");
+    }
+}

@@ -1,0 +1,164 @@
+//! Tests of `compute-federation interpret` with files.
+
+use std::process::Output;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use crate::{WITHIN, command, write};
+
+/// Runs the command. Returns its exit code, its output and its errors.
+async fn interpret(args: &[&str]) -> (Option<i32>, String, String) {
+    let output = command().arg("interpret").args(args).output();
+    let output = timeout(WITHIN, output).await.expect("the process goes on");
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = output.unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code(), text(stdout), text(stderr))
+}
+
+/// Returns the output of a command that succeeds.
+async fn printed(args: &[&str]) -> String {
+    let (code, output, errors) = interpret(args).await;
+    assert_eq!((code, errors.as_str()), (Some(0), ""), "{args:?}");
+    output
+}
+
+fn deployment(replicas: i32) -> Value {
+    json!({
+        "apiVersion": api::API_VERSION, "kind": "WorkloadDeployment",
+        "metadata": {"name": "web", "namespace": "ns-1", "generation": 1},
+        "spec": {
+            "cityCode": "DFW", "placementName": "us", "workloadRef": {"name": "web", "uid": "u"},
+            "scaleSettings": {"minReplicas": replicas},
+            "template": {"spec": {"networkInterfaces": [], "runtime": {"resources": {
+                "instanceType": "datumcloud/d1-standard-2",
+            }}}},
+        },
+    })
+}
+
+#[tokio::test]
+async fn a_value_is_printed_as_yaml_or_json() {
+    let directory = TempDir::new().unwrap();
+    let file = write(&directory, "web.json", &deployment(3).to_string());
+    let text = printed(&["InterpretReplica", "-f", &file]).await;
+    assert!(text.ends_with("replicas: 3\n"), "{text}");
+    let text = printed(&["interpretreplica", "--desired-file", &file, "-ojson"]).await;
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(answer["operation"], "InterpretReplica");
+    assert_eq!(answer["replicas"], 3);
+}
+
+#[tokio::test]
+async fn a_patch_is_printed_as_differences() {
+    let directory = TempDir::new().unwrap();
+    let file = write(&directory, "web.json", &deployment(3).to_string());
+    let revise = ["ReviseReplica", "-f", &file, "--replicas", "1"];
+    let text = printed(&revise).await;
+    let lines: Vec<_> = text.lines().collect();
+    assert!(lines.contains(&"-    minReplicas: 3"), "{text}");
+    assert!(lines.contains(&"+    minReplicas: 1"), "{text}");
+    let coloured = printed(&[&revise[..], &["--color", "always"]].concat()).await;
+    assert!(
+        coloured.contains("\u{1b}[31m-    minReplicas: 3"),
+        "{coloured}"
+    );
+    let json = printed(&[&revise[..], &["-o", "json"]].concat()).await;
+    let answer: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(answer["object"]["spec"]["scaleSettings"]["minReplicas"], 1);
+    assert_ne!(answer["patch"], json!([]));
+    let same = printed(&["ReviseReplica", "-f", &file, "--replicas", "3"]).await;
+    assert_eq!(same, "ReviseReplica changes nothing\n");
+}
+
+#[tokio::test]
+async fn the_statuses_of_cells_are_joined() {
+    let directory = TempDir::new().unwrap();
+    let file = write(&directory, "web.json", &deployment(1).to_string());
+    let item = |cell: &str| {
+        json!({"clusterName": cell, "applied": true, "status": {
+            "replicas": 1, "currentReplicas": 1, "desiredReplicas": 1, "readyReplicas": 1,
+            "resourceTemplateGeneration": 1, "generation": 1, "observedGeneration": 1,
+        }})
+    };
+    let items = format!("{}\n---\n{}\n", item("dfw1"), item("dfw2"));
+    let status = write(&directory, "status.yaml", &items);
+    let args = [
+        "AggregateStatus",
+        "-f",
+        &file,
+        "--status",
+        &status,
+        "-o",
+        "json",
+    ];
+    let answer: Value = serde_json::from_str(&printed(&args).await).unwrap();
+    assert_eq!(answer["object"]["status"]["replicas"], 2, "{answer}");
+}
+
+#[tokio::test]
+async fn what_is_kept_comes_from_the_object_of_the_cell() {
+    let directory = TempDir::new().unwrap();
+    let desired = write(&directory, "desired.json", &deployment(1).to_string());
+    let mut in_cell = deployment(1);
+    in_cell["spec"]["replicas"] = json!(5);
+    let observed = write(&directory, "observed.json", &in_cell.to_string());
+    let text = printed(&["Retain", "-f", &desired, "--observed", &observed]).await;
+    assert!(text.lines().any(|line| line == "+  replicas: 5"), "{text}");
+}
+
+/// Exit code 1: the interpreter refuses the object. Exit code 2: there is no answer.
+#[tokio::test]
+async fn the_exit_code_says_who_refuses() {
+    let directory = TempDir::new().unwrap();
+    let mut wrong = deployment(1);
+    wrong["spec"]["scaleSettings"]["minReplicas"] = json!("three");
+    let wrong = write(&directory, "wrong.json", &wrong.to_string());
+    let of_other_kind =
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}});
+    let of_other_kind = write(&directory, "other.json", &of_other_kind.to_string());
+    let not_yaml = write(&directory, "broken.yaml", "a: [");
+    for (args, expected, problem) in [
+        (vec!["InterpretReplica", "-f", &wrong], 1, "minReplicas"),
+        (
+            vec!["InterpretReplica", "-f", &of_other_kind],
+            1,
+            "apps/v1 Deployment is not interpreted here",
+        ),
+        (vec!["InterpretReplica", "-f", &not_yaml], 2, "broken.yaml"),
+        (
+            vec!["InterpretReplica", "-f", "absent.yaml"],
+            2,
+            "absent.yaml",
+        ),
+        (vec!["ReviseReplica", "-f", &wrong], 2, "--replicas"),
+        (
+            vec!["InterpretReplica", "--no-such-flag"],
+            2,
+            "--no-such-flag",
+        ),
+        (
+            vec![
+                "InterpretReplica",
+                "workloaddeployment/ns-1/web",
+                "--federation-kubeconfig=absent",
+            ],
+            2,
+            "--federation-kubeconfig",
+        ),
+    ] {
+        let (code, output, errors) = interpret(&args).await;
+        assert_eq!(
+            (code, output.as_str()),
+            (Some(expected), ""),
+            "{args:?}: {errors}"
+        );
+        assert!(errors.contains(problem), "{args:?}: {errors}");
+        assert!(errors.starts_with("error: "), "{errors}");
+    }
+}
