@@ -33,7 +33,8 @@ pub(crate) struct Args {
     /// The benchmark.
     #[arg(value_enum)]
     name: Name,
-    /// Number of turns of each server. The best turn counts, because other load disturbed it least.
+    /// Number of turns of each server. The best turn counts, because other load disturbed it least. With --former, the
+    /// median counts.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
     /// For `federation`: number of Workloads, created one after the other.
@@ -186,6 +187,10 @@ impl Row {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     ensure!(args.rounds > 0, "--rounds must not be 0");
+    ensure!(
+        args.former.is_none() || matches!(args.name, Name::Webhook | Name::Admission),
+        "--former works with webhook and admission; measure another benchmark with --binary"
+    );
     let directory = harness::checkout::root().join("target/bench");
     fs::create_dir_all(&directory)?;
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -1,5 +1,5 @@
-//! Keeps two servers busy in turns of some milliseconds, and prints for each pair of turns the ratio of their requests per
-//! CPU time. The machine differs less between two such turns than between seconds.
+//! Keeps two servers busy in short turns, and prints the ratios of their requests per CPU time. The noise between two such
+//! turns is smaller than the noise between seconds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -33,10 +33,10 @@ struct Args {
     other_pid: u32,
     #[command(flatten)]
     request: RequestArgs,
-    /// Number of turns of each server.
-    #[arg(long, default_value_t = 300)]
-    turns: usize,
-    /// Time of a turn, in milliseconds.
+    /// Number of blocks of four turns: the first server, twice the second one, and the first one again.
+    #[arg(long)]
+    blocks: usize,
+    /// Time of a turn, in milliseconds. It is longer than an access review of the benchmark of admission.
     #[arg(long, default_value_t = 50)]
     milliseconds: u64,
 }
@@ -49,6 +49,15 @@ struct Side {
     pid: u32,
     answered: AtomicU64,
     in_flight: AtomicUsize,
+    /// Its CPU time at the end of its last turn, in nanoseconds. Work that it has put off counts for the next turn.
+    cpu_time: AtomicU64,
+}
+
+/// The requests of some turns, and their CPU time in nanoseconds.
+#[derive(Clone, Copy, Default)]
+struct Work {
+    answered: u64,
+    cpu_time: u64,
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -66,6 +75,7 @@ async fn main() -> anyhow::Result<()> {
             pid,
             answered: AtomicU64::new(0),
             in_flight: AtomicUsize::new(0),
+            cpu_time: AtomicU64::new(0),
         });
         for connection in 0..args.request.connections {
             let client = client.of(&args.request, connection);
@@ -90,50 +100,52 @@ async fn compare(args: &Args, sides: [&Side; 2], turn: &watch::Sender<Turn>) -> 
         take_turn(sides, index, turn, time * 10).await?;
     }
     let mut ratios = Vec::new();
-    for pair in 0..args.turns {
-        let order = if pair % 2 == 0 { [0, 1] } else { [1, 0] };
-        let mut rates = [0.0; 2];
-        for index in order {
-            let rate = take_turn(sides, index, turn, time).await?;
-            if let Some(place) = rates.get_mut(index) {
-                *place = rate;
+    for _ in 0..args.blocks {
+        // In this order, each server has one turn after its own turn and one after a turn of the other.
+        let mut works = [Work::default(); 2];
+        for index in [0, 1, 1, 0] {
+            let work = take_turn(sides, index, turn, time).await?;
+            if let Some(sum) = works.get_mut(index) {
+                sum.answered += work.answered;
+                sum.cpu_time += work.cpu_time;
             }
         }
-        let [one, other] = rates;
+        let [one, other] = works.map(Work::rate);
         ratios.push(one / other);
     }
     println!("{}", json!({"ratios": ratios}));
     Ok(())
 }
 
-/// Keeps one server busy for some time, and waits for its last answer. Returns its requests per second of CPU time.
+impl Work {
+    fn rate(self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "these are small")]
+        let rate = self.answered as f64 / self.cpu_time as f64;
+        rate
+    }
+}
+
+/// Keeps one server busy for some time, and waits for its last answer.
 async fn take_turn(
     sides: [&Side; 2],
     index: usize,
     turn: &watch::Sender<Turn>,
     time: Duration,
-) -> anyhow::Result<f64> {
+) -> anyhow::Result<Work> {
     let [one, other] = sides;
     let side = if index == 0 { one } else { other };
-    let now = || {
-        anyhow::Ok((
-            side.answered.load(Ordering::Relaxed),
-            precise_cpu_time(side.pid)?,
-        ))
-    };
-    let (answered_before, cpu_before) = now()?;
+    let before = side.answered.load(Ordering::Relaxed);
     turn.send_replace(Some(index));
     sleep(time).await;
     turn.send_replace(None);
     while side.in_flight.load(Ordering::Relaxed) > 0 {
         tokio::task::yield_now().await;
     }
-    let (answered, cpu) = now()?;
-    let (answered, cpu) = (answered - answered_before, cpu.saturating_sub(cpu_before));
-    ensure!(answered > 0 && cpu > 0, "a turn without an answer");
-    #[expect(clippy::cast_precision_loss, reason = "these are small")]
-    let rate = answered as f64 * 1e9 / cpu as f64;
-    Ok(rate)
+    let answered = side.answered.load(Ordering::Relaxed) - before;
+    let cpu_time = precise_cpu_time(side.pid)?;
+    let cpu_time = cpu_time - side.cpu_time.swap(cpu_time, Ordering::Relaxed);
+    ensure!(answered > 0 && cpu_time > 0, "a turn without an answer");
+    Ok(Work { answered, cpu_time })
 }
 
 async fn keep_busy(

@@ -22,6 +22,8 @@ use super::{BenchSetup, Service};
 
 /// Time limit until a server listens.
 const START: Duration = Duration::from_secs(20);
+/// Size of a body from which on few connections send it, in bytes.
+const LARGE_BODY: u64 = 32 << 10;
 /// Number of requesters. compute-federation answers at most 32 requests of one requester at a time.
 const USERS: usize = 16;
 
@@ -177,14 +179,19 @@ pub(crate) async fn compare<T: DeserializeOwned>(
     bench: &BenchSetup,
     body: &Body,
     [one, other]: [&MeasuredServer; 2],
-    turns: usize,
+    blocks: usize,
 ) -> anyhow::Result<T> {
+    // Both servers have a limit on the memory of large requests.
+    let connections = match fs::metadata(&body.file)?.len() {
+        LARGE_BODY.. => 8,
+        _ => bench.service.connections(),
+    };
     let mut args = one.client(bench, &body.file);
     args.extend([
         format!("--other-port={}", other.port).into(),
         format!("--other-pid={}", other.process.pid()).into(),
-        format!("--connections={}", bench.service.connections()).into(),
-        format!("--turns={turns}").into(),
+        format!("--connections={connections}").into(),
+        format!("--blocks={blocks}").into(),
     ]);
     line(bench.programs.join("turns"), args).await
 }
