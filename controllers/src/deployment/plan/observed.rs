@@ -14,7 +14,9 @@ use kube::core::error_boundary::InvalidObject;
 use super::data::{DataVersions, all_data, meant_data, newer_data};
 use crate::autoscaler::{AutoscalerView, autoscaling_ready};
 use crate::names;
-use crate::objects::{StringMap, controller_uid, controller_uid_of, covers, describe_undecodable};
+use crate::objects::{
+    StringMap, controller_uid, controller_uid_of, covers, describe_undecodable, is_terminating,
+};
 use crate::quota::Held;
 use crate::referenced_data::version::{MeantVersions, Problem, SourceVersion};
 use crate::template::{HASH_PREFIX, template_hash};
@@ -60,8 +62,8 @@ pub(in crate::deployment) fn quota_key(instance: &Instance, template_hash: &str)
 pub(super) struct Instances {
     /// Instances whose controller owner is the WorkloadDeployment.
     pub(super) own: Vec<Arc<Instance>>,
-    /// Names of Instances with another owner. They can have the name of one of its ordinals.
-    pub(super) former: Vec<String>,
+    /// Instances with another owner. They can have the name of one of its ordinals.
+    pub(super) former: Vec<ForeignInstance>,
     /// For each own Instance that cannot be decoded, a sentence for users.
     pub(super) undecodable: Vec<String>,
     /// Names of all Instances that cannot be decoded.
@@ -76,6 +78,23 @@ pub(super) struct Instances {
     pub(super) autoscaling: Option<Condition>,
     /// Instances of another template that stay, by UID, and why.
     pub(super) held: BTreeMap<String, Held>,
+}
+
+/// An Instance that the WorkloadDeployment does not own.
+pub(super) struct ForeignInstance {
+    pub(super) name: String,
+    pub(super) has_owner: bool,
+    pub(super) is_terminating: bool,
+}
+
+impl ForeignInstance {
+    fn of(instance: &Instance) -> Self {
+        Self {
+            name: instance.name_any(),
+            has_owner: controller_uid(instance).is_some(),
+            is_terminating: is_terminating(instance),
+        }
+    }
 }
 
 impl Instances {
@@ -97,7 +116,7 @@ impl Instances {
         let held = held.collect();
         Self {
             own: own.into_iter().cloned().collect(),
-            former: former.iter().map(|instance| instance.name_any()).collect(),
+            former: former.iter().map(|it| ForeignInstance::of(it)).collect(),
             undecodable: own_undecodable
                 .map(describe_undecodable::<Instance>)
                 .collect(),

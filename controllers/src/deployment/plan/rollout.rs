@@ -61,13 +61,10 @@ pub(super) fn steps(deployment: &WorkloadDeployment, instances: &Instances) -> V
         return Vec::new();
     }
     let is_drifted = |instance: &Instance| is_drifted(deployment, instances, instance);
-    let awaits_data = |instance: &Instance| {
-        awaits_data(instances, instance)
-            && !is_of_another_template(deployment, &instances.template_hash, instance)
-    };
     let is_held = |instance: &Instance| {
         let uid = instance.metadata.uid.as_deref();
-        uid.is_some_and(|uid| instances.held.contains_key(uid)) || awaits_data(instance)
+        uid.is_some_and(|uid| instances.held.contains_key(uid))
+            || stays_for_data(deployment, instances, instance)
     };
     let (slots, surplus) = slots(deployment, instances, wanted);
     let delete = deletions(surplus);
@@ -130,6 +127,17 @@ pub(super) fn steps(deployment: &WorkloadDeployment, instances: &Instances) -> V
         .collect()
 }
 
+/// Returns whether the Instance would be replaced for newer data if the cell had them all. An Instance of another
+/// template is replaced at once.
+pub(super) fn stays_for_data(
+    deployment: &WorkloadDeployment,
+    instances: &Instances,
+    instance: &Instance,
+) -> bool {
+    awaits_data(instances, instance)
+        && !is_of_another_template(deployment, &instances.template_hash, instance)
+}
+
 /// Returns the deletions of surplus Instances, by descending ordinal.
 fn deletions(mut surplus: Surplus<'_>) -> Vec<RolloutStep> {
     surplus.sort_by(|(one, a), (other, b)| {
@@ -166,7 +174,8 @@ fn slots<'a>(
         }
     }
     let named = |name: &String| ordinal_of_name(deployment, name).filter(is_wanted);
-    for ordinal in instances.former.iter().filter_map(named) {
+    let former = instances.former.iter().map(|it| &it.name);
+    for ordinal in former.filter_map(named) {
         slots.entry(ordinal).or_insert(Slot::Former);
     }
     for ordinal in instances.undecodable_names.iter().filter_map(named) {

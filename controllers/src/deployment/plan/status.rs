@@ -12,8 +12,9 @@ use api::{Instance, WorkloadDeployment, WorkloadDeploymentStatus};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::observed::{Instances, awaits_data, is_drifted, ordinal, ordinal_of_name};
+use super::observed::{ForeignInstance, Instances, is_drifted, ordinal, ordinal_of_name};
 use super::pruned::pruned;
+use super::rollout::stays_for_data;
 use crate::instance::blocker::{Blocker, SUSPENSION, blocker, denied_quota, undecided_quota};
 use crate::instance::plan::is_ready;
 use crate::objects::is_terminating;
@@ -120,29 +121,53 @@ fn are_suspended(deployment: &WorkloadDeployment, own: &[Arc<Instance>]) -> bool
     }
 }
 
-/// Returns a sentence about the first Instance that is not as it should be.
+/// Returns a sentence about the first Instance that is not as it should be, or that holds the rollout.
 fn problem(deployment: &WorkloadDeployment, instances: &Instances) -> Option<String> {
-    let own = || instances.own.iter();
+    let mut own = instances.own.iter();
     let undecodable = instances.undecodable.first().cloned();
     undecodable
-        .or_else(|| own().find_map(|it| pruned(deployment, &instances.template_hash, it)))
-        .or_else(|| {
-            let name = instances
-                .former
-                .iter()
-                .find(|name| is_wanted(deployment, name))?;
-            Some(format!(
-                "Instance {name} has another owner, and must be deleted before it can be created"
-            ))
-        })
-        .or_else(|| {
-            let waits =
-                |it: &&Arc<Instance>| !is_terminating(it.as_ref()) && awaits_data(instances, it);
-            let name = own().find(waits)?.name_any();
-            Some(format!(
-                "Instance {name} stays until the cell has the newer data of its template"
-            ))
-        })
+        .or_else(|| own.find_map(|it| pruned(deployment, &instances.template_hash, it)))
+        .or_else(|| foreign_problem(deployment, instances))
+        .or_else(|| data_problem(deployment, instances))
+}
+
+/// Returns a sentence about the first Instance of another owner that has the name of a wanted one.
+fn foreign_problem(deployment: &WorkloadDeployment, instances: &Instances) -> Option<String> {
+    let mut former = instances.former.iter();
+    let ForeignInstance {
+        name,
+        has_owner,
+        is_terminating,
+    } = former.find(|it| is_wanted(deployment, &it.name))?;
+    let owner = match has_owner {
+        true => "of another owner",
+        false => "without an owner",
+    };
+    let remedy = match is_terminating {
+        true => "which is being deleted",
+        false => "which must be deleted first",
+    };
+    Some(format!(
+        "the name {name} is in use by an Instance {owner}, {remedy}"
+    ))
+}
+
+/// Returns a sentence about the first Instance that stays although its data have changed.
+fn data_problem(deployment: &WorkloadDeployment, instances: &Instances) -> Option<String> {
+    let mut own = instances.own.iter();
+    let stays = |it: &&Arc<Instance>| {
+        let name = it.metadata.name.as_deref().unwrap_or_default();
+        is_wanted(deployment, name)
+            && !is_terminating(it.as_ref())
+            && stays_for_data(deployment, instances, it)
+    };
+    let name = own
+        .find(stays)
+        .filter(|_| !deployment.is_suspended())?
+        .name_any();
+    Some(format!(
+        "Instance {name} stays until the cell has the newer data of its template"
+    ))
 }
 
 /// Returns whether this is the name of an Instance that the WorkloadDeployment wants.

@@ -65,13 +65,22 @@ fn plenty() -> DataVersions {
 
 /// Plans for a deployment without an autoscaler, in a cell that was not asked for quota.
 fn plan_for(deployment: &WorkloadDeployment, instances: &[Arc<Instance>]) -> Plan {
+    plan_with(deployment, instances, &plenty())
+}
+
+/// Returns the plan in a cell with these versions of data.
+fn plan_with(
+    deployment: &WorkloadDeployment,
+    instances: &[Arc<Instance>],
+    data: &DataVersions,
+) -> Plan {
     plan(&Observed {
         deployment,
         instances,
         undecodable: &[],
         autoscaler: &AutoscalerView::default(),
         quota: &QuotaAnswers::new(),
-        data: Some(&plenty()),
+        data: Some(data),
         now: now(),
     })
 }
@@ -243,18 +252,32 @@ fn a_name_in_use_by_a_former_deployment_is_awaited() {
     of_the_former.meta_mut().owner_references.as_mut().unwrap()[0].uid = "former".into();
     let steps = steps_for(&deployment, vec![of_the_former.clone()]);
     assert_eq!(steps, ["wait web-0"]);
-    let shown = |deployment: &WorkloadDeployment| {
-        let plan = plan_for(deployment, &shared([of_the_former.clone()]));
+    let message = |deployment: &WorkloadDeployment, instance: &Instance| {
+        let plan = plan_for(deployment, &shared([instance.clone()]));
         let conditions = plan.status.unwrap().conditions;
         let available = condition::find(&conditions, AVAILABLE).unwrap();
-        available
-            .message
-            .contains("Instance web-0 has another owner")
+        available.message.clone()
     };
-    assert!(shown(&deployment));
+    let mut orphan = of_the_former.clone();
+    orphan.meta_mut().owner_references = None;
+    for (instance, expected) in [
+        (
+            &of_the_former,
+            "of another owner, which must be deleted first",
+        ),
+        (
+            &terminating(of_the_former.clone()),
+            "of another owner, which is being deleted",
+        ),
+        (&orphan, "without an owner, which must be deleted first"),
+    ] {
+        let shown = message(&deployment, instance);
+        let expected = format!("the name web-0 is in use by an Instance {expected}");
+        assert!(shown.ends_with(&expected), "{shown}");
+    }
     let mut without = deployment;
     without.spec.scale_settings.min_replicas = 0;
-    assert!(!shown(&without), "no Instance of this name is wanted");
+    assert!(!message(&without, &of_the_former).contains("web-0"));
 }
 
 /// I-22: a hash of the Go manager replaces no machine.

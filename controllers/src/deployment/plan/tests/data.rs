@@ -105,3 +105,31 @@ fn a_record_is_no_difference_from_the_template() {
     let plan = plan_for(&deployment, &shared(instances));
     assert_eq!((plan.steps, plan.refresh.len()), (Vec::new(), 2));
 }
+
+/// An Instance of another template is replaced at once, and a surplus one is deleted.
+#[test]
+fn the_status_names_only_an_instance_that_stays_for_its_data() {
+    let deployment = using("true", &[("ConfigMap/a", 6)]);
+    let older = recorded(&deployment, Some(&text(&[("ConfigMap/a", 5)])));
+    let says = |deployment: &WorkloadDeployment, instances: &[Instance]| {
+        let plan = plan_with(
+            deployment,
+            &shared(instances.to_vec()),
+            &DataVersions::new(),
+        );
+        json!(plan.status)
+            .to_string()
+            .contains("stays until the cell has the newer data")
+    };
+    assert!(says(&deployment, &older));
+    let mut other = deployment.clone();
+    other.spec.template.spec = changed(&deployment).spec.template.spec;
+    assert!(!says(&other, &older));
+    let mut none = deployment.clone();
+    none.spec.scale_settings.min_replicas = 0;
+    assert!(!says(&none, &older));
+    let mut suspended = deployment;
+    let annotation = (api::annotations::SUSPENDED.to_owned(), "true".to_owned());
+    suspended.annotations_mut().extend([annotation]);
+    assert!(!says(&suspended, &older));
+}
