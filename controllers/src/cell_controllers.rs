@@ -29,7 +29,6 @@ use crate::outdated_copies::OutdatedCopies;
 pub use crate::quota::ConnectLedger;
 use crate::quota::{Ledgers, QuotaController, QuotaWatches, ReplacementQuota};
 use crate::runtime::Clock;
-use crate::runtime::events::Events;
 use crate::runtime::keys::{ClaimKey, ObjectKey};
 use crate::runtime::triggers::lookups::CellLookups;
 use crate::runtime::triggers::{CellSource, wake};
@@ -323,11 +322,7 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
     wiring.run(workers.data_gate, &ready, data_gate);
     let outdated = OutdatedCopies::new(Arc::clone(&cell), &metrics);
     wiring.run(workers.outdated, &ready, outdated);
-    let writeback = InstanceWriteback {
-        cell,
-        writer: Writer::new(InstanceWriteback::NAME, &metrics),
-        events: Events::new(client, InstanceWriteback::NAME),
-    };
+    let writeback = InstanceWriteback::new(cell, &metrics);
     wiring.run(workers.writeback, &ready, writeback);
     wiring.synced()
 }

@@ -17,9 +17,10 @@ use std::sync::Arc;
 use api::{Instance, InstanceStatus, annotations, finalizers};
 use kube::runtime::events::EventType;
 use kube::{Resource, ResourceExt};
-use multicluster::Outcome;
 use multicluster::queue::Limits;
+use multicluster::{Metrics, Outcome};
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 
 use crate::cell::CellCaches;
 use crate::instance::plan::readiness;
@@ -38,9 +39,11 @@ use plan::{
 };
 
 pub(crate) struct InstanceWriteback {
-    pub(crate) cell: Arc<CellCaches>,
-    pub(crate) writer: Writer,
-    pub(crate) events: Events,
+    cell: Arc<CellCaches>,
+    writer: Writer,
+    events: Events,
+    /// Held while a name is removed from a record of outdated copies.
+    recording: Mutex<()>,
 }
 
 impl Controller for InstanceWriteback {
@@ -89,6 +92,7 @@ impl Controller for InstanceWriteback {
         let reported = match plan.writes_metadata() {
             true => Ok(()),
             false => {
+                let instance = Arc::clone(&instance);
                 self.report(context, &key, instance, plan.refusal, &written)
                     .await
             }
@@ -97,7 +101,7 @@ impl Controller for InstanceWriteback {
         errors.note(written);
         errors.note(reported);
         if is_copied {
-            errors.note(self.forget_outdated(context, &key).await);
+            errors.note(self.forget_outdated(context, &key, &instance).await);
         }
         errors.result()?;
         Ok(plan.look_again.map_or(Outcome::Settled, Outcome::Again))
@@ -105,6 +109,15 @@ impl Controller for InstanceWriteback {
 }
 
 impl InstanceWriteback {
+    pub(crate) fn new(cell: Arc<CellCaches>, metrics: &Metrics) -> Self {
+        Self {
+            writer: Writer::new(Self::NAME, metrics),
+            events: Events::new(cell.client.clone(), Self::NAME),
+            recording: Mutex::default(),
+            cell,
+        }
+    }
+
     fn observed<'a>(
         &'a self,
         context: &ReconcileContext,
@@ -140,6 +153,7 @@ impl InstanceWriteback {
             deployment,
             copy_name: copy.name,
             copy: copy.copy,
+            is_outdated: self.is_outdated(&ObjectKey::of(metadata)),
         })
     }
 
@@ -161,8 +175,7 @@ impl InstanceWriteback {
         Ok(now.filter(is_it).unwrap_or(instance))
     }
 
-    /// Returns the copy with the spec as it was written, without additions of the hub. The status of an outdated copy is
-    /// that of another Instance.
+    /// Returns the copy with the spec as it was written, without additions of the hub.
     fn as_written(
         &self,
         context: &ReconcileContext,
@@ -171,12 +184,6 @@ impl InstanceWriteback {
     ) -> Instance {
         if self.writer.has_additions_to(context, &copy, &instance.spec) {
             copy.spec = instance.spec.clone();
-        }
-        if self
-            .deployment_that_records(&ObjectKey::of(&instance.metadata))
-            .is_some()
-        {
-            copy.status = None;
         }
         copy
     }
@@ -303,6 +310,7 @@ impl InstanceWriteback {
                 deployment: hub.deployment.clone(),
                 copy_name: hub.copy_name.clone(),
                 copy: Some(copy),
+                is_outdated: hub.is_outdated,
             };
             let status = status_of_applied_copy(&self.observed(context, instance, &hub));
             return self

@@ -62,7 +62,8 @@ impl Controller for OutdatedCopies {
         };
         let deployment = self.deployment_of(&instance);
         match step(deployment.as_deref(), instance.meta(), context.now()) {
-            Step::Leave => Ok(Outcome::Settled),
+            // A change of its WorkloadDeployment can make it wanted again.
+            Step::Leave => Ok(Outcome::Again(PATIENCE)),
             Step::Wait(time) => Ok(Outcome::Again(time)),
             Step::Release if self.hub_answers().await => Ok(Outcome::Again(PATIENCE)),
             Step::Release => {

@@ -145,7 +145,7 @@ pub const ROLES: &[Role] = &[
         plane: Plane::Cell,
         subject: Subject::Manager,
         rules: &[
-            rule(COMPUTE, "workloaddeployments", &[List, Watch, Patch], "Read the WorkloadDeployments that Karmada writes; write their finalizer."),
+            rule(COMPUTE, "workloaddeployments", &[List, Watch, Patch], "Read the WorkloadDeployments that Karmada writes; write their finalizer, and the record of outdated copies."),
             rule(COMPUTE, "workloaddeployments/status", &[Patch], "Write the status."),
             rule(COMPUTE, "workloaddeployments/finalizers", &[Update], BLOCKS).without(NO_PLUGIN),
             rule(COMPUTE, "instances", OWN, "Create and maintain Instances. `get` proves that one is gone."),

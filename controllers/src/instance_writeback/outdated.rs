@@ -1,13 +1,14 @@
 //! Brings copies up to date that were recorded as outdated (`outdated_copies.rs`).
 
-use api::WorkloadDeployment;
+use api::{Instance, WorkloadDeployment, finalizers};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Resource;
 use kube::core::{PartialObjectMeta, PartialObjectMetaExt};
+use kube::{Resource, ResourceExt};
 
 use super::InstanceWriteback;
 use super::copy_name::PartialInstance;
 use crate::names::deployment_of_instance;
+use crate::objects::{has_finalizer, is_terminating};
 use crate::outdated_copies::record::{metadata, recorded};
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::write::Collection;
@@ -16,7 +17,8 @@ use crate::runtime::{ReconcileContext, ReconcileError};
 type PartialDeployment = PartialObjectMeta<WorkloadDeployment>;
 
 impl InstanceWriteback {
-    /// Deletes the outdated copy of an Instance that the cell does not have, and removes it from the record.
+    /// Deletes the outdated copy of an Instance that the cell no longer has, or that was released, and removes it from
+    /// the record.
     ///
     /// # Errors
     ///
@@ -26,9 +28,9 @@ impl InstanceWriteback {
         context: &ReconcileContext,
         key: &ObjectKey,
     ) -> Result<(), ReconcileError> {
-        let Some(deployment) = self.deployment_that_records(key) else {
+        if self.deployment_that_records(key).is_none() {
             return Ok(());
-        };
+        }
         let copies = Collection::<PartialInstance>::new(&self.cell.hub, &key.namespace, None);
         let instances = Collection::<PartialInstance>::new(&self.cell.client, &key.namespace, None);
         let named = ObjectMeta {
@@ -36,8 +38,11 @@ impl InstanceWriteback {
             ..ObjectMeta::default()
         };
         let copy = self.copy_to_delete(&copies, key, &named).await?;
-        if instances.read(&key.name).await?.is_some() {
-            // The reconciliation of that Instance writes the copy.
+        let needs_copy = |it: PartialInstance| {
+            !is_terminating(&it) || has_finalizer(&it, finalizers::INSTANCE_CONTROLLER)
+        };
+        if instances.read(&key.name).await?.is_some_and(needs_copy) {
+            // The reconciliation of that Instance writes or deletes the copy.
             return Ok(());
         }
         if let Some(copy) = copy {
@@ -45,7 +50,7 @@ impl InstanceWriteback {
                 .delete_unchanged(context, &copies, &copy)
                 .await?;
         }
-        self.forget(context, key, &deployment).await
+        self.forget(context, key).await
     }
 
     /// Removes an Instance from the record, after its copy was written.
@@ -57,37 +62,59 @@ impl InstanceWriteback {
         &self,
         context: &ReconcileContext,
         key: &ObjectKey,
+        instance: &Instance,
     ) -> Result<(), ReconcileError> {
-        match self.deployment_that_records(key) {
-            Some(deployment) => self.forget(context, key, &deployment).await,
-            None => Ok(()),
+        let now = self.cell.instances.metadata_of(&key.namespace, &key.name);
+        let is_same =
+            |now: ObjectMeta| now.uid == instance.metadata.uid && now.deletion_timestamp.is_none();
+        // Another one may have been recorded during the writes to the hub.
+        match now.is_some_and(is_same) {
+            true => self.forget(context, key).await,
+            false => Ok(()),
         }
     }
 
-    /// Returns the WorkloadDeployment that has this Instance in its record. Metadata are sufficient for this.
-    pub(super) fn deployment_that_records(
+    /// Removes an Instance from the record of its WorkloadDeployment.
+    async fn forget(
         &self,
-        instance: &ObjectKey,
-    ) -> Option<PartialDeployment> {
+        context: &ReconcileContext,
+        key: &ObjectKey,
+    ) -> Result<(), ReconcileError> {
+        // Many copies can become current at once when the hub answers again.
+        let _recording = self.recording.lock().await;
+        let Some(deployment) = self.deployment_that_records(key) else {
+            return Ok(());
+        };
+        let mut names = recorded(deployment.meta());
+        names.remove(&key.name);
+        let metadata = metadata(&names);
+        let (namespace, client) = (&key.namespace, &self.cell.client);
+        let decoded = self.cell.deployments.get(namespace, &deployment.name_any());
+        if let Ok(Some(deployment)) = decoded {
+            let deployments = Collection::new(client, namespace, Some(&self.cell.deployments));
+            let patched =
+                self.writer
+                    .patch_metadata(context, &deployments, deployment.as_ref(), metadata);
+            return patched.await.map(drop);
+        }
+        let deployments = Collection::new(client, namespace, None);
+        let patched = self
+            .writer
+            .patch_metadata(context, &deployments, &deployment, metadata);
+        patched.await.map(drop)
+    }
+
+    /// Returns whether the copy of this Instance is recorded as outdated.
+    pub(super) fn is_outdated(&self, instance: &ObjectKey) -> bool {
+        self.deployment_that_records(instance).is_some()
+    }
+
+    /// Returns the WorkloadDeployment that has this Instance in its record. Metadata are sufficient for this.
+    fn deployment_that_records(&self, instance: &ObjectKey) -> Option<PartialDeployment> {
         let name = deployment_of_instance(&instance.name)?;
         let deployments = &self.cell.deployments;
         let metadata = deployments.metadata_of(&instance.namespace, name)?;
         let is_recorded = recorded(&metadata).contains(&instance.name);
         is_recorded.then(|| metadata.into_response_partial())
-    }
-
-    async fn forget(
-        &self,
-        context: &ReconcileContext,
-        key: &ObjectKey,
-        deployment: &PartialDeployment,
-    ) -> Result<(), ReconcileError> {
-        let mut names = recorded(deployment.meta());
-        names.remove(&key.name);
-        let deployments = Collection::new(&self.cell.client, &key.namespace, None);
-        self.writer
-            .patch_metadata(context, &deployments, deployment, metadata(&names))
-            .await
-            .map(drop)
     }
 }

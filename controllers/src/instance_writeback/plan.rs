@@ -51,6 +51,8 @@ pub(super) struct HubObjects {
     pub(super) copy_name: String,
     /// The copy, if it exists.
     pub(super) copy: Option<Instance>,
+    /// Whether the copy is recorded as outdated. Then its status is that of another Instance.
+    pub(super) is_outdated: bool,
 }
 
 /// The actions to take, in the order of the fields.
@@ -258,7 +260,18 @@ fn copy_changes(
     if copy.spec != instance.spec || !covers(copy.labels(), &ownership.labels) || !owned {
         return (Some(ownership.labels), None);
     }
-    (None, instance_status(instance, status, copy, true))
+    if !hub.is_outdated {
+        return (None, instance_status(instance, status, copy, true));
+    }
+    let without = Instance {
+        status: None,
+        ..copy.clone()
+    };
+    let status = instance_status(instance, status, &without, true);
+    (
+        None,
+        status.filter(|status| copy.status.as_ref() != Some(status)),
+    )
 }
 
 #[cfg(test)]

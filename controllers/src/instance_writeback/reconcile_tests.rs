@@ -41,11 +41,7 @@ async fn start() -> (CellPlanes, InstanceWriteback) {
         lifecycle: planes.lifecycle.clone(),
     };
     converge(&readiness, || object_key(NAME), &planes.servers()).await;
-    let writeback = InstanceWriteback {
-        cell: Arc::clone(&planes.caches),
-        writer: Writer::new(InstanceWriteback::NAME, &planes.metrics),
-        events: Events::new(planes.cell.client(), InstanceWriteback::NAME),
-    };
+    let writeback = InstanceWriteback::new(Arc::clone(&planes.caches), &planes.metrics);
     (planes, writeback)
 }
 

@@ -35,14 +35,11 @@ impl InstanceWriteback {
         key: &ObjectKey,
         instance: &PartialInstance,
     ) -> Result<(), ReconcileError> {
-        let copies = Collection::<PartialInstance>::new(&self.cell.hub, &key.namespace, None);
         if !has_finalizer(instance, finalizers::INSTANCE_CONTROLLER) {
-            if self.deployment_that_records(key).is_some() {
-                // The hub did not answer. A success without a request to it would count as its answer.
-                NamedCopy::read(&copies, &self.cell.name, instance.meta()).await?;
-            }
-            return Ok(());
+            // It was released while the hub did not answer, and may have other finalizers.
+            return self.delete_outdated(context, key).await;
         }
+        let copies = Collection::<PartialInstance>::new(&self.cell.hub, &key.namespace, None);
         if let Some(copy) = self.copy_to_delete(&copies, key, instance.meta()).await? {
             // Another cell may have adopted the copy since it was read.
             self.writer

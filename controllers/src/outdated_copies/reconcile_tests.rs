@@ -1,6 +1,7 @@
 //! Tests of the controller of outdated copies, with in-memory API servers.
 
-use apiserver::{Fault, objects};
+use api::annotations::OUTDATED_COPIES;
+use apiserver::{Fault, Verb, objects};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -110,10 +111,35 @@ async fn an_instance_that_nothing_replaces_waits_for_the_hub() {
         settle().await;
         planes.hub.fail(Fault::disconnect());
         let outcome = pass(&controller, "web-0").await.unwrap();
-        assert_eq!(outcome, Outcome::Settled);
+        assert_eq!(outcome, Outcome::Again(PATIENCE));
         assert_eq!(take_writes(&planes.servers()), [""; 0]);
         assert!(is_there(&planes, "web-0"));
     }
+}
+
+/// The write-back has removed the name, and the cache does not know.
+#[tokio::test(start_paused = true)]
+async fn a_record_that_only_the_cache_has_releases_nothing() {
+    let (planes, controller) = start(1).await;
+    let write = |record: &str| {
+        planes
+            .cell
+            .modify::<WorkloadDeployment>(HUB_NAMESPACE, "web", |web| {
+                web["metadata"]["annotations"] = json!({OUTDATED_COPIES: record});
+            });
+    };
+    write(r#"["web-0"]"#);
+    settle().await;
+    planes
+        .cell
+        .fail(Fault::hang().on(&[Verb::List, Verb::Watch]));
+    planes.cell.interrupt();
+    write("[]");
+    settle().await;
+    planes.hub.fail(Fault::disconnect());
+    pass(&controller, "web-0").await.unwrap_err();
+    assert!(is_there(&planes, "web-0"));
+    assert_eq!(record(&planes), [""; 0]);
 }
 
 /// All write to one record.

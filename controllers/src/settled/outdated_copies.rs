@@ -51,6 +51,24 @@ async fn instances_are_replaced_during_a_long_outage_of_the_hub() {
     };
     assert_eq!(record(&system), Some(json!(names).to_string()));
 
+    // An Instance that is wanted again is replaced too.
+    let wanted = |replicas: i32| {
+        system
+            .cell
+            .modify::<WorkloadDeployment>(HUB_NAMESPACE, WEB, |it| {
+                it["spec"]["scaleSettings"]["minReplicas"] = json!(replicas);
+            });
+    };
+    let (last, former) = (format!("{WEB}-11"), uid(&system, &format!("{WEB}-11")));
+    wanted(INSTANCES - 1);
+    sleep(REPLACED).await;
+    assert_eq!(uid(&system, &last), former, "nothing replaces it");
+    wanted(INSTANCES);
+    let begin = Instant::now();
+    let is_next = |it: &System| uid(it, &last).is_some_and(|uid| Some(uid) != former);
+    system.until("there is the last Instance", is_next).await;
+    assert!(begin.elapsed() < REPLACED, "{:?}", begin.elapsed());
+
     // No Instance follows the last one.
     let refused = Fault::refuse(422).on(&[Verb::Create]);
     system.cell.fail(refused.of::<Instance>());
@@ -60,11 +78,7 @@ async fn instances_are_replaced_during_a_long_outage_of_the_hub() {
         .unwrap();
     let is_gone = |it: &System| uid(it, &names[2]).is_none();
     system.until("the last one is gone", is_gone).await;
-    system
-        .cell
-        .modify::<WorkloadDeployment>(HUB_NAMESPACE, WEB, |it| {
-            it["spec"]["scaleSettings"]["minReplicas"] = json!(8);
-        });
+    wanted(8);
     system.cell.heal();
     system.hub.heal();
     let is_empty = |it: &System| record(it).is_none();

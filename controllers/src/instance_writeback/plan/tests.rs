@@ -35,6 +35,7 @@ fn hub() -> HubObjects {
         deployment: Some(partial(deployment("ns-1", "web", "DFW", 1))),
         copy_name: "web-0".into(),
         copy: None,
+        is_outdated: false,
     }
 }
 

@@ -1,5 +1,7 @@
 //! Tests of the write-back after an Instance was released while the hub did not answer.
 
+use api::WorkloadDeployment;
+
 use super::*;
 use crate::outdated_copies::record::recorded;
 
@@ -154,20 +156,62 @@ async fn the_next_instance_inherits_no_observed_generation() {
     assert_eq!(record(&planes), [""; 0]);
 }
 
-/// The Instance has another finalizer. A success without a request to the hub would end the outage of the queue.
+/// The Instance was released, and has another finalizer. Nothing writes its copy any more.
 #[tokio::test(start_paused = true)]
-async fn an_instance_without_the_finalizer_asks_the_hub() {
+async fn the_copy_of_a_released_instance_is_deleted_before_the_instance_is_gone() {
     let (planes, writeback) = start_released().await;
     let mut instance = json!(instance(HUB_NAMESPACE, NAME));
     instance["metadata"]["finalizers"] = json!(["example.com/provider"]);
     instance["metadata"]["deletionTimestamp"] = json!("2026-11-21T09:59:00Z");
     planes.cell.put(instance);
     settle().await;
+    // A success without a request to the hub would end the outage of the queue.
     let result = reconcile(&writeback, object_key(NAME)).await.unwrap();
     result.expect_err("the hub does not answer");
-    planes.hub.heal();
-    let result = reconcile(&writeback, object_key(NAME)).await.unwrap();
-    result.unwrap();
     assert_eq!(record(&planes), [NAME]);
-    assert_eq!(take_writes(&planes.servers()), [""; 0]);
+    planes.hub.heal();
+    converge(&writeback, || object_key(NAME), &planes.servers()).await;
+    assert!(on_hub(&planes).is_none() && in_cell(&planes).is_some());
+    assert_eq!(record(&planes), [""; 0]);
+}
+
+/// The status of the next Instance must be on the hub before the record ends.
+#[tokio::test(start_paused = true)]
+async fn the_record_stays_until_the_status_is_written() {
+    let (planes, writeback) = start_released().await;
+    planes.hub.heal();
+    let mut next = json!(instance(HUB_NAMESPACE, NAME));
+    next["metadata"]["labels"] = json!(on_hub(&planes).unwrap().labels());
+    next["metadata"]["finalizers"] = json!([finalizers::INSTANCE_CONTROLLER]);
+    planes.cell.put(next);
+    settle().await;
+    reconcile(&writeback, object_key(NAME))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(record(&planes), [NAME]);
+    judge(&planes).await;
+    converge(&writeback, || object_key(NAME), &planes.servers()).await;
+    assert_eq!(record(&planes), [""; 0]);
+}
+
+/// All remove their names from one record.
+#[tokio::test(start_paused = true)]
+async fn copies_that_become_current_at_once_leave_the_record() {
+    let (planes, writeback) = start_released().await;
+    let names = ["web-0", "web-1", "web-2"];
+    planes
+        .cell
+        .modify::<WorkloadDeployment>(HUB_NAMESPACE, "web", |web| {
+            let record = json!(names).to_string();
+            web["metadata"]["annotations"] = json!({annotations::OUTDATED_COPIES: record});
+        });
+    planes.hub.heal();
+    settle().await;
+    let one = |name| reconcile(&writeback, object_key(name));
+    let (a, b, c) = tokio::join!(one(names[0]), one(names[1]), one(names[2]));
+    for result in [a, b, c] {
+        result.unwrap().unwrap();
+    }
+    assert_eq!(record(&planes), [""; 0]);
 }
