@@ -5,15 +5,17 @@ mod hub;
 mod render;
 mod review;
 
-use std::io::Write;
+use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 use anstream::{AutoStream, ColorChoice as Colors};
-use interpreters::Operation;
+use anyhow::bail;
+use interpreters::{InterpretError, Operation};
 use multicluster::clock;
+use serde_json::Value;
 
-use crate::args::{ColorChoice, InterpretArgs, InterpretTask, ObjectSource};
+use crate::args::{ColorChoice, InterpretArgs, InterpretTask, ObjectSource, OutputForm};
 use review::{Answer, RequestObjects};
 
 /// Exit code if the interpreter refuses the object.
@@ -21,14 +23,23 @@ const REFUSED: u8 = 1;
 /// Exit code if there is no answer: wrong flags, or an object that cannot be read.
 const NO_ANSWER: u8 = 2;
 
+/// What the interpreter says.
+enum Interpreted {
+    /// The text of its answer.
+    Answered(String),
+    Refused(InterpretError),
+}
+
 /// Prints the answer of the interpreter, and returns the exit code.
 pub(crate) fn run(args: &InterpretArgs) -> ExitCode {
-    match answer(args) {
-        Ok(Ok(text)) => match print(&text, args.color) {
+    match interpret(args) {
+        Ok(Interpreted::Answered(text)) => match print(&text, args) {
             Ok(()) => ExitCode::SUCCESS,
+            // The reader has read enough.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
             Err(error) => failed(&error.into(), NO_ANSWER),
         },
-        Ok(Err(refusal)) => failed(&refusal, REFUSED),
+        Ok(Interpreted::Refused(error)) => failed(&error.into(), REFUSED),
         Err(error) => failed(&error, NO_ANSWER),
     }
 }
@@ -39,28 +50,48 @@ fn failed(error: &anyhow::Error, code: u8) -> ExitCode {
     code.into()
 }
 
-fn print(text: &str, color: ColorChoice) -> std::io::Result<()> {
-    let choice = match color {
-        ColorChoice::Auto => AutoStream::choice(&std::io::stdout()),
-        ColorChoice::Always => Colors::Always,
-        ColorChoice::Never => Colors::Never,
+fn print(text: &str, args: &InterpretArgs) -> io::Result<()> {
+    let choice = match (args.output, args.color) {
+        // Only the text has colours. The other forms must be written as they are.
+        (OutputForm::Json | OutputForm::Yaml, _) | (_, ColorChoice::Always) => Colors::AlwaysAnsi,
+        (OutputForm::Text, ColorChoice::Auto) => AutoStream::choice(&io::stdout()),
+        (OutputForm::Text, ColorChoice::Never) => Colors::Never,
     };
-    let mut stdout = AutoStream::new(std::io::stdout(), choice);
+    let mut stdout = AutoStream::new(io::stdout(), choice);
     stdout.write_all(text.as_bytes())?;
     stdout.flush()
 }
 
-/// Returns the text of the answer. The inner error is the refusal of the interpreter.
-fn answer(args: &InterpretArgs) -> anyhow::Result<Result<String, anyhow::Error>> {
+fn interpret(args: &InterpretArgs) -> anyhow::Result<Interpreted> {
     let task = args.task()?;
     let objects = objects(args, &task)?;
     let body = objects.body(task.operation);
     let interpretation = interpreters::interpret(&body, clock::now())?;
     if let Some(refusal) = interpretation.error {
-        return Ok(Err(refusal.into()));
+        return Ok(Interpreted::Refused(refusal));
     }
     let answer = Answer::decode(task.operation, &interpretation.body, &objects.object)?;
-    Ok(Ok(render::answer(&answer, &objects.object, args.output)?))
+    let text = render::text(&answer, &objects.object, args.output)?;
+    Ok(Interpreted::Answered(text))
+}
+
+/// Checks that the interpreter can see who wrote the number of replicas in the cell.
+///
+/// # Errors
+///
+/// If the object was saved without `managedFields`, as kubectl does by default.
+fn require_managed_fields(observed: Option<&Value>) -> anyhow::Result<()> {
+    let Some(observed) = observed else {
+        return Ok(());
+    };
+    let has_replicas = observed.pointer("/spec/replicas").is_some();
+    if has_replicas && observed.pointer("/metadata/managedFields").is_none() {
+        bail!(
+            "the object of --observed has no metadata.managedFields, which say who wrote spec.replicas: save it with \
+             kubectl get -o yaml --show-managed-fields"
+        );
+    }
+    Ok(())
 }
 
 /// Reads what the request needs.
@@ -98,6 +129,7 @@ fn objects(args: &InterpretArgs, task: &InterpretTask<'_>) -> anyhow::Result<Req
             }
         }
     };
+    require_managed_fields(objects.observed.as_ref())?;
     objects.replicas = task.replicas;
     if let Some(file) = task.status {
         objects.items = files::items(file)?;

@@ -24,16 +24,16 @@ pub(crate) struct InterpretArgs {
     /// File with the object, in YAML or JSON: the desired object, or for InterpretStatus and InterpretHealth the object
     /// in the cell. `-` means the standard input.
     #[arg(long, short = 'f', value_name = "FILE", aliases = ["desired", "desired-file"])]
-    filename: Option<PathBuf>,
+    filename: Vec<PathBuf>,
 
     /// File with the object in the cell. Retain needs it beside the desired object.
     #[arg(long, value_name = "FILE", alias = "observed-file")]
-    observed: Option<PathBuf>,
+    observed: Vec<PathBuf>,
 
     /// File with the statuses of the cells for AggregateStatus: a list of AggregatedStatusItem, or one document for each.
     /// For an object of the hub, they are read from its ResourceBinding.
     #[arg(long, value_name = "FILE", alias = "status-file")]
-    status: Option<PathBuf>,
+    status: Vec<PathBuf>,
 
     /// Number of replicas for ReviseReplica.
     #[arg(long, value_name = "NUMBER", alias = "desired-replica")]
@@ -119,6 +119,7 @@ impl InterpretArgs {
         let (name, object) = self.words()?;
         let operation = parse_operation(name)?;
         let source = self.source(object)?;
+        let status = only("--status", &self.status)?;
         let has_no_effect = [
             (
                 "--replicas",
@@ -126,11 +127,15 @@ impl InterpretArgs {
             ),
             (
                 "--status",
-                self.status.is_some() && operation != Operation::AggregateStatus,
+                status.is_some() && operation != Operation::AggregateStatus,
             ),
             (
                 "--observed beside the desired object",
                 source.has_both() && operation != Operation::Retain,
+            ),
+            (
+                "--federation-context without an object of the hub",
+                self.federation_context.is_some() && matches!(source, ObjectSource::Files { .. }),
             ),
         ];
         if let Some((flag, _)) = has_no_effect.into_iter().find(|(_, unused)| *unused) {
@@ -146,18 +151,40 @@ impl InterpretArgs {
                 )
             }
             Operation::AggregateStatus
-                if self.status.is_none() && matches!(source, ObjectSource::Files { .. }) =>
+                if status.is_none() && matches!(source, ObjectSource::Files { .. }) =>
             {
                 bail!("AggregateStatus needs --status, the statuses of the cells")
             }
+            Operation::InterpretHealth | Operation::InterpretStatus
+                if matches!(source, ObjectSource::Hub { .. }) =>
+            {
+                bail!(
+                    "Karmada asks {} about the object in a cell: save it with kubectl and give its file with --observed",
+                    operation.as_str()
+                )
+            }
             _ => {}
         }
+        self.check_standard_input()?;
         Ok(InterpretTask {
             operation,
             source,
-            status: self.status.as_deref(),
+            status,
             replicas: self.replicas,
         })
+    }
+
+    /// Checks that only one file is the standard input.
+    fn check_standard_input(&self) -> anyhow::Result<()> {
+        let files = [&self.filename, &self.observed, &self.status];
+        let stdin = files
+            .into_iter()
+            .flatten()
+            .filter(|file| file.as_os_str() == "-");
+        match stdin.count() {
+            0 | 1 => Ok(()),
+            _ => bail!("only one file can be the standard input"),
+        }
     }
 
     /// Returns the words for the operation and for the object of the hub.
@@ -174,7 +201,8 @@ impl InterpretArgs {
     }
 
     fn source<'a>(&'a self, object: Option<&'a str>) -> anyhow::Result<ObjectSource<'a>> {
-        let (desired, observed) = (self.filename.as_deref(), self.observed.as_deref());
+        let desired = only("--filename", &self.filename)?;
+        let observed = only("--observed", &self.observed)?;
         let Some(object) = object else {
             if self.federation_kubeconfig.is_some() {
                 bail!(
@@ -221,6 +249,16 @@ impl ObjectSource<'_> {
     }
 }
 
+/// Returns the file of a flag that can be given once. karmadactl means other files with some flags, so the last one must
+/// not win.
+fn only<'a>(flag: &str, files: &'a [PathBuf]) -> anyhow::Result<Option<&'a Path>> {
+    match files {
+        [] => Ok(None),
+        [file] => Ok(Some(file)),
+        _ => bail!("{flag} is given {} times: give one file", files.len()),
+    }
+}
+
 fn parse_operation(name: &str) -> anyhow::Result<Operation> {
     let mut all = Operation::ALL.into_iter();
     all.find(|operation| operation.as_str().eq_ignore_ascii_case(name))
@@ -262,7 +300,7 @@ mod tests {
             assert_eq!(operation(words), Operation::InterpretHealth, "{words}");
         }
         let of_hub =
-            args("--operation InterpretStatus instance/ns-1/web-0 --federation-kubeconfig k");
+            args("--operation InterpretReplica instance/ns-1/web-0 --federation-kubeconfig k");
         let task = of_hub.task().unwrap();
         let ObjectSource::Hub { object, .. } = task.source else {
             panic!("{task:?}");
@@ -279,7 +317,18 @@ mod tests {
         assert_eq!(ours.observed, karmadactl.observed);
         assert_eq!(ours.replicas, karmadactl.replicas);
         assert_eq!(ours.status, karmadactl.status);
+        assert_eq!(ours.status.len(), 1);
         assert_eq!(ours.replicas, Some(2));
+    }
+
+    /// `-f` of karmadactl is another file.
+    #[test]
+    fn a_file_is_given_once() {
+        for words in ["-f a --desired-file b", "--observed a --observed b"] {
+            let args = args(&format!("Retain {words}"));
+            let error = args.task().unwrap_err().to_string();
+            assert!(error.contains("is given 2 times"), "{error}");
+        }
     }
 
     #[test]
@@ -301,8 +350,17 @@ mod tests {
             ("InterpretHealth -f a --observed b", "--observed beside"),
             ("InterpretHealth web -f a", "write kind/namespace/name"),
             (
-                "InterpretHealth workloaddeployment/a/b",
+                "InterpretReplica workloaddeployment/a/b",
                 "needs --federation-kubeconfig",
+            ),
+            (
+                "InterpretHealth workloaddeployment/a/b --federation-kubeconfig k",
+                "about the object in a cell",
+            ),
+            ("Retain -f - --observed -", "only one file"),
+            (
+                "InterpretHealth -f a --federation-context c",
+                "--federation-context",
             ),
             (
                 "InterpretHealth -f a --federation-kubeconfig k",

@@ -11,27 +11,30 @@ use serde_json::Value;
 ///
 /// # Errors
 ///
-/// If the file cannot be read, or has no object or several.
+/// If the file cannot be read, or does not have exactly one object with `apiVersion` and `kind`.
 pub(super) fn object(file: &Path) -> anyhow::Result<Value> {
+    let name = file.display();
     let mut documents = documents(file)?;
-    match (documents.pop(), documents.len()) {
-        (Some(object @ Value::Object(_)), 0) => Ok(object),
-        (None, _) => bail!("{} is empty", file.display()),
-        (Some(_), 0) => bail!("{} has no object", file.display()),
-        (Some(_), others) => bail!(
-            "{} has {} documents, and one object is needed",
-            file.display(),
-            others + 1
-        ),
+    let object = match (documents.pop(), documents.len()) {
+        (None, _) => bail!("{name} is empty: one object is needed"),
+        (Some(object), 0) => object,
+        (Some(_), others) => bail!("{name} has {} documents: one object is needed", others + 1),
+    };
+    for field in ["apiVersion", "kind"] {
+        if !object.get(field).is_some_and(Value::is_string) {
+            bail!("{name}: {field} is missing: an object of a Kubernetes API is needed");
+        }
     }
+    Ok(object)
 }
 
-/// Reads a file with a list, or with one document for each item.
+/// Reads a file with the statuses of the cells: a list, or one document for each.
 ///
 /// # Errors
 ///
-/// If the file cannot be read, or has something that is no object.
+/// If the file cannot be read, has no status, or has something that is no `AggregatedStatusItem`.
 pub(super) fn items(file: &Path) -> anyhow::Result<Vec<Value>> {
+    let name = file.display();
     let documents = documents(file)?.into_iter();
     let items: Vec<_> = documents
         .flat_map(|document| match document {
@@ -39,10 +42,19 @@ pub(super) fn items(file: &Path) -> anyhow::Result<Vec<Value>> {
             item => vec![item],
         })
         .collect();
-    match items.iter().all(Value::is_object) {
-        true => Ok(items),
-        false => bail!("{} has an item that is no object", file.display()),
+    if items.is_empty() {
+        bail!("{name} has no status of a cell");
     }
+    for (number, item) in items.iter().enumerate() {
+        let cell = item.get("clusterName").and_then(Value::as_str);
+        if cell.is_none_or(str::is_empty) {
+            bail!(
+                "{name}: item {} has no clusterName: the items of status.aggregatedStatus of a ResourceBinding are needed",
+                number + 1
+            );
+        }
+    }
+    Ok(items)
 }
 
 /// Returns the documents of a file that are not empty.
@@ -75,18 +87,20 @@ mod tests {
 
     #[test]
     fn a_file_has_one_object() {
-        for text in ["a: 1", "---\na: 1\n---\n", r#"{"a": 1}"#] {
-            assert_eq!(
-                object(file(text).path()).unwrap(),
-                json!({"a": 1}),
-                "{text}"
-            );
+        let expected = json!({"apiVersion": "v1", "kind": "A"});
+        for text in [
+            "apiVersion: v1\nkind: A",
+            "---\napiVersion: v1\nkind: A\n---\n",
+            r#"{"apiVersion": "v1", "kind": "A"}"#,
+        ] {
+            assert_eq!(object(file(text).path()).unwrap(), expected, "{text}");
         }
         for (text, problem) in [
             ("", "is empty"),
             ("# nothing", "is empty"),
             ("a: 1\n---\nb: 2", "has 2 documents"),
-            ("[1]", "has no object"),
+            ("[1]", "apiVersion is missing"),
+            ("apiVersion: v1", "kind is missing"),
             ("a: [", ""),
         ] {
             let error = object(file(text).path()).unwrap_err().to_string();
@@ -98,11 +112,26 @@ mod tests {
 
     #[test]
     fn items_are_a_list_or_documents() {
-        let expected = [json!({"a": 1}), json!({"a": 2})];
-        for text in ["[{a: 1}, {a: 2}]", "a: 1\n---\na: 2", "[{a: 1}]\n---\na: 2"] {
+        let expected = [json!({"clusterName": "a"}), json!({"clusterName": "b"})];
+        for text in [
+            "[{clusterName: a}, {clusterName: b}]",
+            "clusterName: a\n---\nclusterName: b",
+            "[{clusterName: a}]\n---\nclusterName: b",
+        ] {
             assert_eq!(items(file(text).path()).unwrap(), expected, "{text}");
         }
-        assert!(items(file("").path()).unwrap().is_empty());
-        items(file("[1]").path()).unwrap_err();
+        for (text, problem) in [
+            ("", "has no status of a cell"),
+            ("[]", "has no status of a cell"),
+            ("[1]", "item 1 has no clusterName"),
+            (
+                "[{clusterName: a}, {clustername: b}]",
+                "item 2 has no clusterName",
+            ),
+            ("{items: [{clusterName: a}]}", "item 1 has no clusterName"),
+        ] {
+            let error = items(file(text).path()).unwrap_err().to_string();
+            assert!(error.contains(problem), "{text}: {error}");
+        }
     }
 }

@@ -55,9 +55,22 @@ async fn items(
         "ResourceBinding",
     ));
     let name = format!("{}-{}", object.name, kind.as_str().to_lowercase());
-    let binding = get(client, &bindings, object.namespace, &name).await?;
+    statuses(&get(client, &bindings, object.namespace, &name).await?)
+}
+
+/// Returns the statuses of the cells in a ResourceBinding.
+///
+/// # Errors
+///
+/// If it has none.
+fn statuses(binding: &Value) -> anyhow::Result<Vec<Value>> {
     let items = binding.pointer("/status/aggregatedStatus");
-    Ok(items.and_then(Value::as_array).cloned().unwrap_or_default())
+    match items.and_then(Value::as_array) {
+        Some(items) if !items.is_empty() => Ok(items.clone()),
+        _ => bail!(
+            "no cell has reported a status: the ResourceBinding has no status.aggregatedStatus"
+        ),
+    }
 }
 
 async fn get(
@@ -72,9 +85,14 @@ async fn get(
     Ok(json!(read))
 }
 
-/// Returns the kind with this name, in any of the forms that kubectl accepts.
+/// Returns the kind with this name: singular or plural, with or without the group, as for kubectl.
 fn kind(name: &str) -> anyhow::Result<InterpretedKind> {
-    let short = name.split('.').next().unwrap_or_default().to_lowercase();
+    let name = name.to_lowercase();
+    let short = match name.split_once('.') {
+        Some((short, api::GROUP)) => short,
+        Some(_) => "",
+        None => &name,
+    };
     let mut all = InterpretedKind::ALL.into_iter();
     let found = all.find(|kind| {
         let singular = kind.as_str().to_lowercase();
@@ -105,7 +123,20 @@ mod tests {
             assert_eq!(kind(name).unwrap(), InterpretedKind::WorkloadDeployment);
         }
         assert_eq!(kind("instance").unwrap(), InterpretedKind::Instance);
-        let error = kind("workload").unwrap_err().to_string();
-        assert!(error.contains("WorkloadDeployment and Instance"), "{error}");
+        for other in ["workload", "instances.example.com"] {
+            let error = kind(other).unwrap_err().to_string();
+            assert!(error.contains("WorkloadDeployment and Instance"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_statuses_of_cells_are_those_of_the_binding() {
+        let items = json!([{"clusterName": "dfw1"}]);
+        let binding = json!({"status": {"aggregatedStatus": items}});
+        assert_eq!(json!(statuses(&binding).unwrap()), items);
+        for without in [json!({}), json!({"status": {"aggregatedStatus": []}})] {
+            let error = statuses(&without).unwrap_err().to_string();
+            assert!(error.contains("no cell has reported"), "{error}");
+        }
     }
 }

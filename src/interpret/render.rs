@@ -11,17 +11,18 @@ const REMOVED: Style = AnsiColor::Red.on_default();
 const ADDED: Style = AnsiColor::Green.on_default();
 const POSITION: Style = AnsiColor::Cyan.on_default();
 
-/// Returns the answer in this form, with colours. `former` is the object of the request.
+/// Returns the text of an answer in this form. Only [`OutputForm::Text`] has colours. `before` is the object of the
+/// request.
 ///
 /// # Errors
 ///
 /// If a value cannot be written as YAML or JSON.
-pub(super) fn answer(answer: &Answer, former: &Value, form: OutputForm) -> anyhow::Result<String> {
+pub(super) fn text(answer: &Answer, before: &Value, form: OutputForm) -> anyhow::Result<String> {
     Ok(match form {
         OutputForm::Json => serde_json::to_string_pretty(answer)? + "\n",
         OutputForm::Yaml => serde_saphyr::to_string(answer)?,
         OutputForm::Text => match &answer.object {
-            Some(object) => difference(&yaml(former)?, &yaml(object)?, answer.operation),
+            Some(object) => difference(&yaml(before)?, &yaml(object)?, answer.operation),
             None => value(&answer.fields)?,
         },
     })
@@ -40,15 +41,15 @@ fn value(fields: &Map<String, Value>) -> anyhow::Result<String> {
 }
 
 /// Returns the differences in the unified form of `diff`.
-fn difference(former: &str, object: &str, operation: &str) -> String {
-    if former == object {
+fn difference(before: &str, after: &str, operation: &str) -> String {
+    if before == after {
         return format!("{operation} changes nothing\n");
     }
     let mut lines = vec![
         format!("{REMOVED}--- before{REMOVED:#}"),
         format!("{ADDED}+++ after {operation}{ADDED:#}"),
     ];
-    let diff = TextDiff::from_lines(former, object);
+    let diff = TextDiff::from_lines(before, after);
     for hunk in diff.unified_diff().context_radius(3).iter_hunks() {
         lines.push(format!("{POSITION}{}{POSITION:#}", hunk.header()));
         lines.extend(hunk.iter_changes().map(|change| {
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     fn of(answered: &Answer, former: &Value, form: OutputForm) -> String {
-        let text = answer(answered, former, form).unwrap();
+        let text = text(answered, former, form).unwrap();
         anstream::adapter::strip_str(&text).to_string()
     }
 

@@ -47,7 +47,8 @@ fn groups(name: &str, command: &Command) -> Vec<Section> {
         "Manager" => "Flags of the manager. It runs without a subcommand.",
         "`interpret`" => {
             "Flags of `compute-federation interpret OPERATION [KIND/NAMESPACE/NAME]`, which prints what the interpreter answers \
-              about one object. See [Ask the interpreter](../operate/interpret.md)."
+              about one object. They have the forms of kubectl: two dashes, or one dash and one letter. See [Ask the \
+              interpreter](../operate/interpret.md)."
         }
         _ => {
             "Flags of `compute-federation interpreter`: the resource interpreter webhook alone, without a kubeconfig and without \

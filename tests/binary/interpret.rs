@@ -1,16 +1,21 @@
 //! Tests of `compute-federation interpret` with files.
 
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
 use crate::{WITHIN, command, write};
 
 /// Runs the command. Returns its exit code, its output and its errors.
 async fn interpret(args: &[&str]) -> (Option<i32>, String, String) {
-    let output = command().arg("interpret").args(args).output();
+    let mut command = command();
+    for variable in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
+        command.env_remove(variable);
+    }
+    let output = command.arg("interpret").args(args).output();
     let output = timeout(WITHIN, output).await.expect("the process goes on");
     let Output {
         status,
@@ -77,6 +82,25 @@ async fn a_patch_is_printed_as_differences() {
 }
 
 #[tokio::test]
+async fn an_object_is_read_from_the_standard_input() {
+    let mut command = command();
+    command.args(["interpret", "InterpretReplica", "-f", "-"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let object = deployment(2).to_string();
+    stdin.write_all(object.as_bytes()).await.unwrap();
+    drop(stdin);
+    let output = timeout(WITHIN, child.wait_with_output()).await;
+    let output = output.expect("the process goes on").unwrap().stdout;
+    assert!(
+        String::from_utf8(output)
+            .unwrap()
+            .ends_with("replicas: 2\n")
+    );
+}
+
+#[tokio::test]
 async fn the_statuses_of_cells_are_joined() {
     let directory = TempDir::new().unwrap();
     let file = write(&directory, "web.json", &deployment(1).to_string());
@@ -107,7 +131,12 @@ async fn what_is_kept_comes_from_the_object_of_the_cell() {
     let desired = write(&directory, "desired.json", &deployment(1).to_string());
     let mut in_cell = deployment(1);
     in_cell["spec"]["replicas"] = json!(5);
+    let without = write(&directory, "without.json", &in_cell.to_string());
+    in_cell["metadata"]["managedFields"] = json!([]);
     let observed = write(&directory, "observed.json", &in_cell.to_string());
+    let (code, _, errors) = interpret(&["Retain", "-f", &desired, "--observed", &without]).await;
+    assert_eq!(code, Some(2));
+    assert!(errors.contains("--show-managed-fields"), "{errors}");
     let text = printed(&["Retain", "-f", &desired, "--observed", &observed]).await;
     assert!(text.lines().any(|line| line == "+  replicas: 5"), "{text}");
 }
