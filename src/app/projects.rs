@@ -7,11 +7,15 @@ use anyhow::Context;
 use api::ProjectName;
 use controllers::management_controllers::Management;
 use kube::Client;
-use multicluster::projects::{DiscoveryKind, ProjectHandler, RegistryBuilder, RegistryContext};
-use multicluster::{ProjectRegistry, connect};
+use multicluster::ProjectRegistry;
+use multicluster::connect::{self, ClusterConfig};
+use multicluster::projects::{
+    DiscoveryKind, ProjectClients, ProjectHandler, RegistryBuilder, RegistryContext,
+};
 
 use super::clusters;
 use super::context::AppContext;
+use crate::admission::ConnectProject;
 use crate::config::DiscoveryMode;
 use crate::user_agent::user_agent;
 
@@ -26,6 +30,8 @@ pub(super) struct DiscoveredProjects<P> {
     /// A client of the API server with the registration of the admission webhooks. `None` with internal service
     /// discovery, because the process has no kubeconfig of that API server.
     pub(super) registered: Option<Client>,
+    /// Makes the clients of access reviews.
+    pub(super) reviews: ConnectProject,
 }
 
 impl DiscoveredProjects<RegistryBuilder> {
@@ -39,6 +45,7 @@ impl DiscoveredProjects<RegistryBuilder> {
             projects: self.projects.begin(handler),
             only: self.only,
             registered: self.registered,
+            reviews: self.reviews,
         }
     }
 }
@@ -51,7 +58,7 @@ impl DiscoveredProjects<RegistryBuilder> {
 pub(super) async fn registry(
     context: &AppContext,
     discovery: &DiscoveryMode,
-    own: Option<Client>,
+    own: Option<(Client, ClusterConfig)>,
 ) -> anyhow::Result<Option<DiscoveredProjects<RegistryBuilder>>> {
     let role = match context.args.enable_management_controllers {
         true => "management",
@@ -65,14 +72,16 @@ pub(super) async fn registry(
     };
     let milo = match discovery {
         DiscoveryMode::Single => {
-            let Some(client) = own else {
+            let Some((client, config)) = own else {
                 return Ok(None);
             };
+            let agent = user_agent("admission");
             let name = ProjectName::new(SINGLE)?;
             return Ok(Some(DiscoveredProjects {
                 projects: ProjectRegistry::single(&registry, name.clone(), client.clone()),
                 only: Some(name),
                 registered: Some(client),
+                reviews: Box::new(move |_| connect::client(config.clone(), &agent)),
             }));
         }
         DiscoveryMode::Milo(milo) => milo,
@@ -84,13 +93,18 @@ pub(super) async fn registry(
     };
     let root = config("discoveryKubeconfigPath", &milo.discovery_kubeconfig).await?;
     let client = clusters::client(context, &root, "discovery")?;
+    let kind = match milo.internal_service_discovery {
+        true => DiscoveryKind::ProjectControlPlane,
+        false => DiscoveryKind::Project,
+    };
+    let template = config("projectKubeconfigPath", &milo.project_kubeconfig).await?;
+    let leadership = context.leadership.clone();
+    let reviews = ProjectClients::new(kind, template.clone(), &user_agent("admission"), leadership)
+        .context("discovery.projectKubeconfigPath")?;
     let discovery = multicluster::projects::DiscoveryConfig {
         client: client.clone(),
-        kind: match milo.internal_service_discovery {
-            true => DiscoveryKind::ProjectControlPlane,
-            false => DiscoveryKind::Project,
-        },
-        template: config("projectKubeconfigPath", &milo.project_kubeconfig).await?,
+        kind,
+        template,
         user_agent: user_agent(role),
         leadership: context.leadership.clone(),
     };
@@ -101,5 +115,6 @@ pub(super) async fn registry(
         // Webhooks are registered in Milo's root API server. With internal service discovery, the discovery client
         // reaches the infrastructure cluster instead.
         registered: (!milo.internal_service_discovery).then_some(client),
+        reviews: Box::new(move |project| reviews.client(project)),
     }))
 }

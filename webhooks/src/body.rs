@@ -1,6 +1,7 @@
 //! Reads the body of a request within the limits of the server.
 
 use std::future::ready;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -13,17 +14,17 @@ use crate::capacity::{RequestPermit, SMALL_BODY};
 use crate::http_error::HttpError;
 use crate::limits::Limits;
 
-/// Reads the whole body within the timeout of the request. If the body is slow, its request gives its slot back.
+/// Reads the whole body within the timeout of the request, `time`. If the body is slow, its request gives its slot back.
 ///
 /// # Errors
 ///
 /// [`HttpError`] if the body is too large, too slow or broken, or if no capacity is free.
 pub(crate) async fn read(
     limits: &Limits,
+    time: Duration,
     request: Request,
     permit: &mut RequestPermit,
 ) -> Result<Bytes, HttpError> {
-    let time = limits.timeout_for(request.uri());
     let announced = usize::try_from(request.body().size_hint().lower()).unwrap_or(usize::MAX);
     if announced > limits.body {
         return Err(HttpError::TooLarge(limits.body));

@@ -1,5 +1,7 @@
 //! `POST /interpret`: reads the body within the limits, and passes the body to the interpreters.
 
+use std::sync::Arc;
+
 use axum::extract::{Request, State};
 use axum::response::Response;
 use bytes::Bytes;
@@ -17,20 +19,23 @@ use crate::status::json_response;
 
 /// Answers one request of Karmada. If the object cannot be interpreted, the HTTP status is still 200 and the answer has
 /// `successful: false`.
-pub(crate) async fn handle(State(context): State<HandlerContext>, request: Request) -> Response {
+pub(crate) async fn handle(
+    State(context): State<Arc<HandlerContext>>,
+    request: Request,
+) -> Response {
     match interpret(&context, request).await {
         Ok(body) => json_response(StatusCode::OK, body.into()),
         Err(error) => context.refuse(&context.metrics.requests, &error),
     }
 }
 
-async fn interpret(context: &HandlerContext, request: Request) -> Result<Bytes, HttpError> {
-    let deadline = Instant::now() + context.limits.timeout_for(request.uri());
+async fn interpret(context: &Arc<HandlerContext>, request: Request) -> Result<Bytes, HttpError> {
+    let (begin, time) = (Instant::now(), context.limits.timeout_for(request.uri()));
     let mut permit = context.admit(&context.metrics.requests, &request)?;
-    let body = body::read(&context.limits, request, &mut permit).await?;
-    permit.end_queue(deadline);
+    let body = body::read(&context.limits, time, request, &mut permit).await?;
     if is_long_work(&body) {
-        let owned = context.clone();
+        permit.end_queue(begin + time);
+        let owned = Arc::clone(context);
         let answer = async move { answer(&owned, body, permit, true).await };
         return context.run_long(answer).await;
     }

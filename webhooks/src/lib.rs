@@ -85,7 +85,7 @@ impl Routes {
         let interpreter = Router::new()
             .route("/interpret", interpret.clone())
             .route("/interpret/", interpret)
-            .with_state(context.clone());
+            .with_state(Arc::new(context.clone()));
         let mut admission = Router::new();
         if let Some(admitting) = admitting {
             let mutate = post(admission::mutate).fallback(status::method_not_allowed);
@@ -100,10 +100,10 @@ impl Routes {
                 .route(admission::MUTATE_WORKLOAD, mutate)
                 .route(admission::VALIDATE_WORKLOAD, validate)
                 .route(admission::VALIDATE_DEPLOYMENT, deployments)
-                .with_state(AdmissionContext {
+                .with_state(Arc::new(AdmissionContext {
                     server,
                     admission: admitting,
-                });
+                }));
         }
         Self {
             interpreter,

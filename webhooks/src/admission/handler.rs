@@ -41,13 +41,16 @@ pub(crate) struct AdmissionContext {
 }
 
 /// Answers the mutating webhook. The answer never changes the Workload. The Go manager does the same.
-pub(crate) async fn mutate(State(context): State<AdmissionContext>, request: Request) -> Response {
+pub(crate) async fn mutate(
+    State(context): State<Arc<AdmissionContext>>,
+    request: Request,
+) -> Response {
     respond(&context, Webhook::Mutate, request).await
 }
 
 /// Answers the validating webhook. The answer contains every error of the Workload.
 pub(crate) async fn validate(
-    State(context): State<AdmissionContext>,
+    State(context): State<Arc<AdmissionContext>>,
     request: Request,
 ) -> Response {
     respond(&context, Webhook::Validate, request).await
@@ -55,13 +58,13 @@ pub(crate) async fn validate(
 
 /// Answers the validating webhook of WorkloadDeployments.
 pub(crate) async fn validate_deployments(
-    State(context): State<AdmissionContext>,
+    State(context): State<Arc<AdmissionContext>>,
     request: Request,
 ) -> Response {
     respond(&context, Webhook::ValidateDeployment, request).await
 }
 
-async fn respond(context: &AdmissionContext, webhook: Webhook, request: Request) -> Response {
+async fn respond(context: &Arc<AdmissionContext>, webhook: Webhook, request: Request) -> Response {
     match answer(context, webhook, request).await {
         Ok(body) => json_response(StatusCode::OK, body.into()),
         Err(error) => {
@@ -72,16 +75,19 @@ async fn respond(context: &AdmissionContext, webhook: Webhook, request: Request)
 }
 
 async fn answer(
-    context: &AdmissionContext,
+    context: &Arc<AdmissionContext>,
     webhook: Webhook,
     request: Request,
 ) -> Result<Bytes, HttpError> {
     let server = &context.server;
-    let deadline = Instant::now() + server.limits.timeout_for(request.uri());
+    let time = server.limits.timeout_for(request.uri());
+    let deadline = Instant::now() + time;
     let mut permit = server.admit(&server.metrics.admission.requests, &request)?;
-    let body = body::read(&server.limits, request, &mut permit).await?;
-    permit.end_queue(deadline);
+    let body = body::read(&server.limits, time, request, &mut permit).await?;
     let is_long = is_long_work(&body);
+    if is_long {
+        permit.end_queue(deadline);
+    }
     let arrived = Arrived {
         webhook,
         body,
@@ -90,7 +96,7 @@ async fn answer(
         deadline,
     };
     if is_long {
-        let context = context.clone();
+        let context = Arc::clone(context);
         let answer = async move { arrived.answer(&context).await };
         return server.run_long(answer).await;
     }
