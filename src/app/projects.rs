@@ -8,7 +8,7 @@ use api::ProjectName;
 use controllers::management_controllers::Management;
 use kube::Client;
 use multicluster::ProjectRegistry;
-use multicluster::connect::{self, ClusterConfig};
+use multicluster::connect::{self, ClientMaker, ClusterConfig};
 use multicluster::projects::{
     DiscoveryKind, ProjectClients, ProjectHandler, RegistryBuilder, RegistryContext,
 };
@@ -75,13 +75,13 @@ pub(super) async fn registry(
             let Some((client, config)) = own else {
                 return Ok(None);
             };
-            let agent = user_agent("admission");
+            let reviews = ClientMaker::new(config, &user_agent("admission"))?;
             let name = ProjectName::new(SINGLE)?;
             return Ok(Some(DiscoveredProjects {
                 projects: ProjectRegistry::single(&registry, name.clone(), client.clone()),
                 only: Some(name),
                 registered: Some(client),
-                reviews: Box::new(move |_| connect::client(config.clone(), &agent)),
+                reviews: Box::new(move |_| Ok(reviews.client())),
             }));
         }
         DiscoveryMode::Milo(milo) => milo,

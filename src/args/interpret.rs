@@ -18,7 +18,7 @@ pub(crate) struct InterpretArgs {
     object: Option<String>,
 
     /// The operation, as karmadactl takes it.
-    #[arg(long = "operation", value_name = "OPERATION", hide = true)]
+    #[arg(long = "operation", value_name = "OPERATION")]
     operation_flag: Option<String>,
 
     /// File with the object, in YAML or JSON: the desired object, or for InterpretStatus and InterpretHealth the object

@@ -29,6 +29,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
@@ -186,6 +187,8 @@ pub(crate) struct Work<'p> {
     pub(crate) body: usize,
     /// Whether the work is long (see [`is_long_work`]).
     pub(crate) is_long: bool,
+    /// The runtime of the server, if the work runs on another one.
+    pub(crate) server: Option<Handle>,
 }
 
 impl Work<'_> {
@@ -302,6 +305,11 @@ impl RequestPermit {
             Ok(Ok(permits)) => Ok(permits),
             _ => Err(Overloaded),
         }
+    }
+
+    /// Returns whether this request can have to wait for memory or for a CPU.
+    pub(crate) fn can_wait(&self, is_long: bool) -> bool {
+        is_long || self.is_large
     }
 
     /// Limits the waits of this request to the time until `deadline`. After it, nobody takes the answer.

@@ -33,8 +33,11 @@ async fn interpret(context: &Arc<HandlerContext>, request: Request) -> Result<By
     let (begin, time) = (Instant::now(), context.limits.timeout_for(request.uri()));
     let mut permit = context.admit(&context.metrics.requests, &request)?;
     let body = body::read(&context.limits, time, request, &mut permit).await?;
-    if is_long_work(&body) {
+    let is_long = is_long_work(&body);
+    if permit.can_wait(is_long) {
         permit.end_queue(begin + time);
+    }
+    if is_long {
         let owned = Arc::clone(context);
         let answer = async move { answer(&owned, body, permit, true).await };
         return context.run_long(answer).await;

@@ -50,7 +50,8 @@ impl InstanceWriteback {
                 .delete_unchanged(context, &copies, &copy)
                 .await?;
         }
-        self.forget(context, key).await
+        let _recording = self.recording.lock().await;
+        self.remove_name(context, key).await
     }
 
     /// Removes an Instance from the record, after its copy was written.
@@ -64,43 +65,50 @@ impl InstanceWriteback {
         key: &ObjectKey,
         instance: &Instance,
     ) -> Result<(), ReconcileError> {
+        if !self.is_outdated(key) {
+            return Ok(());
+        }
+        let _recording = self.recording.lock().await;
         let now = self.cell.instances.metadata_of(&key.namespace, &key.name);
         let is_same =
             |now: ObjectMeta| now.uid == instance.metadata.uid && now.deletion_timestamp.is_none();
         // Another one may have been recorded during the writes to the hub.
         match now.is_some_and(is_same) {
-            true => self.forget(context, key).await,
+            true => self.remove_name(context, key).await,
             false => Ok(()),
         }
     }
 
-    /// Removes an Instance from the record of its WorkloadDeployment.
-    async fn forget(
+    /// Removes an Instance from the record of its WorkloadDeployment. Many copies can become current at once when the hub
+    /// answers again, so the caller holds `recording`.
+    async fn remove_name(
         &self,
         context: &ReconcileContext,
         key: &ObjectKey,
     ) -> Result<(), ReconcileError> {
-        // Many copies can become current at once when the hub answers again.
-        let _recording = self.recording.lock().await;
         let Some(deployment) = self.deployment_that_records(key) else {
             return Ok(());
         };
-        let mut names = recorded(deployment.meta());
-        names.remove(&key.name);
-        let metadata = metadata(&names);
+        let without = |deployment: &ObjectMeta| {
+            let mut names = recorded(deployment);
+            names.remove(&key.name);
+            metadata(&names)
+        };
         let (namespace, client) = (&key.namespace, &self.cell.client);
         let decoded = self.cell.deployments.get(namespace, &deployment.name_any());
         if let Ok(Some(deployment)) = decoded {
             let deployments = Collection::new(client, namespace, Some(&self.cell.deployments));
+            let record = without(deployment.meta());
             let patched =
                 self.writer
-                    .patch_metadata(context, &deployments, deployment.as_ref(), metadata);
+                    .patch_metadata(context, &deployments, deployment.as_ref(), record);
             return patched.await.map(drop);
         }
         let deployments = Collection::new(client, namespace, None);
+        let record = without(deployment.meta());
         let patched = self
             .writer
-            .patch_metadata(context, &deployments, &deployment, metadata);
+            .patch_metadata(context, &deployments, &deployment, record);
         patched.await.map(drop)
     }
 

@@ -146,8 +146,28 @@ pub(super) fn status_of_unkept_copy(observed: &Observed<'_>) -> Option<InstanceS
         instance, hub, now, ..
     } = *observed;
     let copy = hub.copy.as_ref()?;
-    let status = instance_status(instance, &mirrored_status(instance), copy, false);
+    let status = changed_status(instance, hub, &mirrored_status(instance), copy, false);
     status.filter(|_| readiness(instance, now).is_none())
+}
+
+/// Returns the status of the copy if it differs. An outdated copy has the status of another Instance, and nothing of it
+/// is kept.
+fn changed_status(
+    instance: &Instance,
+    hub: &HubObjects,
+    status: &InstanceStatus,
+    copy: &Instance,
+    in_step: bool,
+) -> Option<InstanceStatus> {
+    if !hub.is_outdated {
+        return instance_status(instance, status, copy, in_step);
+    }
+    let without = Instance {
+        status: None,
+        ..copy.clone()
+    };
+    let status = instance_status(instance, status, &without, in_step);
+    status.filter(|status| copy.status.as_ref() != Some(status))
 }
 
 /// Returns the status of an Instance without the condition `CopiedToHub`.
@@ -260,18 +280,7 @@ fn copy_changes(
     if copy.spec != instance.spec || !covers(copy.labels(), &ownership.labels) || !owned {
         return (Some(ownership.labels), None);
     }
-    if !hub.is_outdated {
-        return (None, instance_status(instance, status, copy, true));
-    }
-    let without = Instance {
-        status: None,
-        ..copy.clone()
-    };
-    let status = instance_status(instance, status, &without, true);
-    (
-        None,
-        status.filter(|status| copy.status.as_ref() != Some(status)),
-    )
+    (None, changed_status(instance, hub, status, copy, true))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use bytes::Bytes;
 use http::StatusCode;
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
@@ -85,7 +86,7 @@ async fn answer(
     let mut permit = server.admit(&server.metrics.admission.requests, &request)?;
     let body = body::read(&server.limits, time, request, &mut permit).await?;
     let is_long = is_long_work(&body);
-    if is_long {
+    if permit.can_wait(is_long) {
         permit.end_queue(deadline);
     }
     let arrived = Arrived {
@@ -94,6 +95,7 @@ async fn answer(
         permit,
         is_long,
         deadline,
+        server: is_long.then(Handle::current),
     };
     if is_long {
         let context = Arc::clone(context);
@@ -111,6 +113,8 @@ struct Arrived {
     /// Whether the work on the body is long (see [`is_long_work`]).
     is_long: bool,
     deadline: Instant,
+    /// The runtime of the server, if the work runs on another one.
+    server: Option<Handle>,
 }
 
 impl Arrived {
@@ -121,6 +125,7 @@ impl Arrived {
             mut permit,
             is_long,
             deadline,
+            server: runtime,
         } = self;
         let AdmissionContext { server, admission } = context;
         let metrics = &server.metrics.admission;
@@ -138,6 +143,7 @@ impl Arrived {
             permit: &mut permit,
             body: body.len(),
             is_long,
+            server: runtime,
         };
         let request = work
             .run(|| review::decode(&body))

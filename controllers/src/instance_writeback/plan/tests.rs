@@ -343,3 +343,30 @@ fn an_applied_copy_gets_its_status_if_it_is_ours_and_ready_is_current() {
     hub.copy.as_mut().unwrap().status = Some(written);
     assert_eq!(status(&instance, &hub), None);
 }
+
+/// What was said about the former Instance says nothing about the next one, also if the hub does not store its spec.
+#[test]
+fn an_outdated_copy_gives_no_generation_to_its_status() {
+    let mut instance = linked();
+    instance.meta_mut().generation = Some(4);
+    let status = instance.status.get_or_insert_default();
+    status.conditions = vec![condition(PROGRAMMED, true, Some(3))];
+    let instance = judged(instance);
+    let mut hub = hub();
+    let labels = plan_for(&instance, &hub).apply_copy.unwrap();
+    let mut copy = executed(&instance, &hub, &labels);
+    copy.status.get_or_insert_default().conditions = vec![condition(PROGRAMMED, true, Some(8))];
+    hub.copy = Some(copy);
+    for (is_outdated, expected) in [(false, Some(8)), (true, None)] {
+        hub.is_outdated = is_outdated;
+        let status = status_of_unkept_copy(&Observed {
+            cell: &cell(),
+            instance: &instance,
+            hub: &hub,
+            now: now(),
+        });
+        let conditions = status.unwrap().conditions;
+        let programmed = condition::find(&conditions, PROGRAMMED).unwrap();
+        assert_eq!(programmed.observed_generation, expected, "{is_outdated}");
+    }
+}
