@@ -75,15 +75,33 @@ fn interpret(args: &InterpretArgs) -> anyhow::Result<Interpreted> {
     Ok(Interpreted::Answered(text))
 }
 
+/// Checks that the object in the cell is the desired object.
+///
+/// # Errors
+///
+/// If they have another kind, name or namespace.
+fn require_same(desired: &Value, observed: &Value) -> anyhow::Result<()> {
+    for field in ["/apiVersion", "/kind", "/metadata/namespace", "/metadata/name"] {
+        let (ours, theirs) = (desired.pointer(field), observed.pointer(field));
+        if ours != theirs {
+            let name = field.trim_start_matches('/').replace('/', ".");
+            let text = |value: Option<&Value>| value.map_or("absent".to_owned(), Value::to_string);
+            bail!(
+                "{name} is {} in the desired object and {} in the object of --observed: give the same object of both planes",
+                text(ours),
+                text(theirs)
+            );
+        }
+    }
+    Ok(())
+}
+
 /// Checks that the interpreter can see who wrote the number of replicas in the cell.
 ///
 /// # Errors
 ///
 /// If the object was saved without `managedFields`, as kubectl does by default.
-fn require_managed_fields(observed: Option<&Value>) -> anyhow::Result<()> {
-    let Some(observed) = observed else {
-        return Ok(());
-    };
+fn require_managed_fields(observed: &Value) -> anyhow::Result<()> {
     let has_replicas = observed.pointer("/spec/replicas").is_some();
     if has_replicas && observed.pointer("/metadata/managedFields").is_none() {
         bail!(
@@ -129,7 +147,10 @@ fn objects(args: &InterpretArgs, task: &InterpretTask<'_>) -> anyhow::Result<Req
             }
         }
     };
-    require_managed_fields(objects.observed.as_ref())?;
+    if let Some(observed) = &objects.observed {
+        require_same(&objects.object, observed)?;
+        require_managed_fields(observed)?;
+    }
     objects.replicas = task.replicas;
     if let Some(file) = task.status {
         objects.items = files::items(file)?;

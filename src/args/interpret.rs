@@ -26,7 +26,8 @@ pub(crate) struct InterpretArgs {
     #[arg(long, short = 'f', value_name = "FILE", aliases = ["desired", "desired-file"])]
     filename: Vec<PathBuf>,
 
-    /// File with the object in the cell. Retain needs it beside the desired object.
+    /// File with the object in the cell. Retain needs it beside the desired object. InterpretStatus and InterpretHealth
+    /// need only this object.
     #[arg(long, value_name = "FILE", alias = "observed-file")]
     observed: Vec<PathBuf>,
 
@@ -36,7 +37,7 @@ pub(crate) struct InterpretArgs {
     status: Vec<PathBuf>,
 
     /// Number of replicas for ReviseReplica.
-    #[arg(long, value_name = "NUMBER", alias = "desired-replica")]
+    #[arg(long, value_name = "NUMBER", alias = "desired-replica", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..))]
     replicas: Option<i32>,
 
     /// Kubeconfig of the hub, to read an object from it. Nothing is written.
@@ -194,6 +195,9 @@ impl InterpretArgs {
             (None, Some(operation), object) => Ok((operation, object)),
             (Some(operation), object, None) => Ok((operation, object)),
             (Some(_), Some(_), Some(_)) => bail!("the operation is given twice"),
+            (Some(_), Some(word), None) if !word.contains('/') => {
+                bail!("the operation is given twice: {word:?} and --operation")
+            }
             (None, None, _) | (Some(_), None, Some(_)) => {
                 bail!("no operation: one of {} is needed", operations())
             }
@@ -214,11 +218,10 @@ impl InterpretArgs {
             }
             return Ok(ObjectSource::Files { desired, observed });
         };
-        let mut parts = object.split('/');
-        let parsed = (parts.next(), parts.next(), parts.next(), parts.next());
-        let (Some(kind), Some(namespace), Some(name), None) = parsed else {
+        let parts: Vec<_> = object.split('/').filter(|it| !it.is_empty()).collect();
+        let &[kind, namespace, name] = parts.as_slice() else {
             bail!(
-                "{object:?} is not an object: write kind/namespace/name, such as workloaddeployment/ns-1/web"
+                "{object:?} is not an object of the hub: write kind/namespace/name, such as workloaddeployment/ns-1/web, or give a file with --filename"
             );
         };
         if desired.is_some() {
@@ -255,7 +258,10 @@ fn only<'a>(flag: &str, files: &'a [PathBuf]) -> anyhow::Result<Option<&'a Path>
     match files {
         [] => Ok(None),
         [file] => Ok(Some(file)),
-        _ => bail!("{flag} is given {} times: give one file", files.len()),
+        _ => bail!(
+            "{flag} is given {} times: give one file; a customization cannot be given",
+            files.len()
+        ),
     }
 }
 
@@ -337,7 +343,7 @@ mod tests {
             ("", "no operation"),
             ("InterpretHealth", "no object"),
             ("Health -f a", "unknown operation"),
-            ("InterpretHealth --operation Retain -f a", "not an object"),
+            ("InterpretHealth --operation Retain -f a", "given twice"),
             ("ReviseReplica -f a", "needs --replicas"),
             ("Retain -f a", "needs the desired object"),
             ("Retain --observed a", "needs the desired object"),
@@ -349,6 +355,10 @@ mod tests {
             ("InterpretHealth -f a --status b", "--status has no effect"),
             ("InterpretHealth -f a --observed b", "--observed beside"),
             ("InterpretHealth web -f a", "write kind/namespace/name"),
+            (
+                "InterpretReplica instance//a --federation-kubeconfig k",
+                "write kind/namespace/name",
+            ),
             (
                 "InterpretReplica workloaddeployment/a/b",
                 "needs --federation-kubeconfig",

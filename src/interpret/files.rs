@@ -53,14 +53,27 @@ pub(super) fn items(file: &Path) -> anyhow::Result<Vec<Value>> {
                 number + 1
             );
         }
+        // Karmada writes these, so the interpreter tolerates other forms and counts them as no report.
+        for (field, is_right) in [
+            ("applied", item.get("applied").is_none_or(Value::is_boolean)),
+            ("status", item.get("status").is_none_or(Value::is_object)),
+        ] {
+            if !is_right {
+                bail!("{name}: item {}: {field} has the wrong type", number + 1);
+            }
+        }
     }
     Ok(items)
 }
 
 /// Returns the documents of a file that are not empty.
 fn documents(file: &Path) -> anyhow::Result<Vec<Value>> {
-    let name = || file.display().to_string();
-    let text = match file.as_os_str() == "-" {
+    let is_stdin = file.as_os_str() == "-";
+    let name = || match is_stdin {
+        true => "the standard input".to_owned(),
+        false => file.display().to_string(),
+    };
+    let text = match is_stdin {
         true => {
             let mut text = String::new();
             stdin().read_to_string(&mut text).map(|_| text)
@@ -128,7 +141,12 @@ mod tests {
                 "[{clusterName: a}, {clustername: b}]",
                 "item 2 has no clusterName",
             ),
-            ("{items: [{clusterName: a}]}", "item 1 has no clusterName"),
+            (
+                "{items: [{clusterName: a}]}",
+                "item 1 has no clusterName",
+            ),
+            ("[{clusterName: a, applied: 'true'}]", "item 1: applied"),
+            ("[{clusterName: a, status: x}]", "item 1: status"),
         ] {
             let error = items(file(text).path()).unwrap_err().to_string();
             assert!(error.contains(problem), "{text}: {error}");

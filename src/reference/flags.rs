@@ -14,7 +14,7 @@ pub(super) fn page() -> Page {
         "The manager has the management and the cell role:",
         "    compute-federation --server-config=FILE --kubeconfig=FILE --federation-kubeconfig=FILE \\\n        \
          --enable-management-controllers | --enable-cell-controllers",
-        "Flags have the forms of Go's `flag` package: `--leader-elect=false`, `-leader-elect`. An empty value of a path, a name or a boolean means unset. An \
+        "Except for `interpret`, flags have the forms of Go's `flag` package: `--leader-elect=false`, `-leader-elect`. An empty value of a path, a name or a boolean means unset. An \
          address `:8081` means all addresses, `0` means off. Times are written like `5s` or `1m30s`.",
         "No flag reads an environment variable. Without `--kubeconfig`, the file that `KUBECONFIG` names is used, else the \
          service account of the pod.",

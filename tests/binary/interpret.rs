@@ -137,6 +137,11 @@ async fn what_is_kept_comes_from_the_object_of_the_cell() {
     let (code, _, errors) = interpret(&["Retain", "-f", &desired, "--observed", &without]).await;
     assert_eq!(code, Some(2));
     assert!(errors.contains("--show-managed-fields"), "{errors}");
+    in_cell["metadata"]["name"] = json!("other");
+    let other = write(&directory, "other.json", &in_cell.to_string());
+    let (code, _, errors) = interpret(&["Retain", "-f", &desired, "--observed", &other]).await;
+    assert_eq!(code, Some(2));
+    assert!(errors.contains(r#"metadata.name is "web" in the desired"#), "{errors}");
     let text = printed(&["Retain", "-f", &desired, "--observed", &observed]).await;
     assert!(text.lines().any(|line| line == "+  replicas: 5"), "{text}");
 }
@@ -166,6 +171,11 @@ async fn the_exit_code_says_who_refuses() {
             "absent.yaml",
         ),
         (vec!["ReviseReplica", "-f", &wrong], 2, "--replicas"),
+        (
+            vec!["ReviseReplica", "-f", &wrong, "--replicas", "-1"],
+            2,
+            "-1 is not in 0..",
+        ),
         (
             vec!["InterpretReplica", "--no-such-flag"],
             2,

@@ -23,6 +23,9 @@ use metrics_double::MetricsDouble;
 const DFW1: &str = "dfw1";
 const DFW2: &str = "dfw2";
 const WEB: &str = "web-us-dfw";
+/// Time limit until a cell has the template of the hub. Karmada can write an older template last when two of its
+/// reconciliations overlap. After a minute, the federator makes Karmada apply the object again.
+const CORRECTED: Duration = Duration::from_mins(3);
 /// Time during which a settled federation must not write.
 const SILENCE: Duration = Duration::from_secs(10);
 
@@ -174,7 +177,7 @@ impl Scaling<'_> {
             let is_so = |it: &WorkloadDeployment| it.spec.replicas == number;
             let in_cell = self.space.in_cell(cell);
             let what = format!("{what} to {number:?} in {cell}");
-            wait::until(&in_cell, WEB, &what, WITHIN, is_so).await?;
+            wait::until(&in_cell, WEB, &what, CORRECTED, is_so).await?;
         }
         Ok(())
     }
