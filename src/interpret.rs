@@ -81,11 +81,17 @@ fn interpret(args: &InterpretArgs) -> anyhow::Result<Interpreted> {
 ///
 /// If they have another kind, name or namespace.
 fn require_same(desired: &Value, observed: &Value) -> anyhow::Result<()> {
-    for field in ["/apiVersion", "/kind", "/metadata/namespace", "/metadata/name"] {
+    for field in [
+        "/apiVersion",
+        "/kind",
+        "/metadata/namespace",
+        "/metadata/name",
+    ] {
         let (ours, theirs) = (desired.pointer(field), observed.pointer(field));
         if ours != theirs {
             let name = field.trim_start_matches('/').replace('/', ".");
-            let text = |value: Option<&Value>| value.map_or("absent".to_owned(), Value::to_string);
+            let text =
+                |value: Option<&Value>| value.map_or_else(|| "absent".to_owned(), Value::to_string);
             bail!(
                 "{name} is {} in the desired object and {} in the object of --observed: give the same object of both planes",
                 text(ours),

@@ -193,11 +193,11 @@ impl InterpretArgs {
         let (first, second) = (self.operation.as_deref(), self.object.as_deref());
         match (&self.operation_flag, first, second) {
             (None, Some(operation), object) => Ok((operation, object)),
-            (Some(operation), object, None) => Ok((operation, object)),
-            (Some(_), Some(_), Some(_)) => bail!("the operation is given twice"),
-            (Some(_), Some(word), None) if !word.contains('/') => {
+            (Some(_), Some(word), _) if !word.contains('/') => {
                 bail!("the operation is given twice: {word:?} and --operation")
             }
+            (Some(operation), object, None) => Ok((operation, object)),
+            (Some(_), Some(_), Some(_)) => bail!("more than one object is given"),
             (None, None, _) | (Some(_), None, Some(_)) => {
                 bail!("no operation: one of {} is needed", operations())
             }

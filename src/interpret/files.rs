@@ -141,10 +141,7 @@ mod tests {
                 "[{clusterName: a}, {clustername: b}]",
                 "item 2 has no clusterName",
             ),
-            (
-                "{items: [{clusterName: a}]}",
-                "item 1 has no clusterName",
-            ),
+            ("{items: [{clusterName: a}]}", "item 1 has no clusterName"),
             ("[{clusterName: a, applied: 'true'}]", "item 1: applied"),
             ("[{clusterName: a, status: x}]", "item 1: status"),
         ] {

@@ -141,7 +141,10 @@ async fn what_is_kept_comes_from_the_object_of_the_cell() {
     let other = write(&directory, "other.json", &in_cell.to_string());
     let (code, _, errors) = interpret(&["Retain", "-f", &desired, "--observed", &other]).await;
     assert_eq!(code, Some(2));
-    assert!(errors.contains(r#"metadata.name is "web" in the desired"#), "{errors}");
+    assert!(
+        errors.contains(r#"metadata.name is "web" in the desired"#),
+        "{errors}"
+    );
     let text = printed(&["Retain", "-f", &desired, "--observed", &observed]).await;
     assert!(text.lines().any(|line| line == "+  replicas: 5"), "{text}");
 }
