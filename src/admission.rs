@@ -3,7 +3,6 @@
 mod access_review;
 mod caller_limits;
 mod resolver;
-mod review_clients;
 
 use std::sync::Arc;
 
@@ -13,20 +12,23 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use multicluster::ProjectRegistry;
 use multicluster::projects::EngagedProject;
+use tokio::runtime::Handle;
+use tokio::task::JoinError;
+use tokio_util::task::AbortOnDropHandle;
 use webhooks::admission::{
     AccessDecision, AccessReview, KnownCities, ProjectLookup, ProjectLookupError,
 };
 
 pub(crate) use resolver::resolver_usernames;
-pub(crate) use review_clients::{ConnectProject, ReviewClients};
 
 /// Looks up projects in the registry.
 pub(crate) struct RegistryLookup {
     pub(crate) projects: ProjectRegistry,
     /// The project of every request; `None` if this process serves several projects.
     pub(crate) only: Option<ProjectName>,
-    /// The clients of access reviews.
-    pub(crate) clients: Arc<ReviewClients>,
+    /// The runtime of the connections to API servers. Access reviews run on it, because the connections must not depend
+    /// on the runtime of the webhook server.
+    pub(crate) runtime: Handle,
     /// The access reviews in flight of each requester.
     pub(crate) callers: Arc<CallerLimits>,
 }
@@ -63,17 +65,18 @@ impl ProjectLookup for RegistryLookup {
         project: &ProjectName,
         review: AccessReview,
     ) -> BoxFuture<'static, Result<AccessDecision, ProjectLookupError>> {
-        let (callers, clients) = (Arc::clone(&self.callers), Arc::clone(&self.clients));
+        let (callers, name) = (Arc::clone(&self.callers), project.clone());
         let project = self.project(project);
         let review = async move {
             let project = project?;
-            let user = &review.requester.username;
-            let _caller = callers.permit(project.name(), user).await;
+            let _caller = callers.permit(&name, &review.requester.username).await;
             let _permit = project.request_permit().await;
-            let client = clients.client(&project);
-            let client = client.map_err(|error| ProjectLookupError(error.to_string()))?;
-            Ok(access_review::send(&client, &review).await?)
+            Ok(access_review::send(project.client(), &review).await?)
         };
-        review.boxed()
+        let review = AbortOnDropHandle::new(self.runtime.spawn(review));
+        let ended = |error: JoinError| Err(ProjectLookupError(error.to_string()));
+        review
+            .map(move |reviewed| reviewed.unwrap_or_else(ended))
+            .boxed()
     }
 }

@@ -78,10 +78,7 @@ async fn wire(args: Args, config: Config) -> anyhow::Result<RunningApp> {
 
     let serves_admission = context.serves_admission(&config);
     let registry = match serves_admission || context.args.enable_management_controllers {
-        true => {
-            let own = own.clone().zip(own_config.clone());
-            projects::registry(&context, &config.discovery, own).await?
-        }
+        true => projects::registry(&context, &config.discovery, own.clone()).await?,
         false => None,
     };
     // The controllers need the registry, and discovery needs the controllers. Discovery therefore begins after the

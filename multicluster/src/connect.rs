@@ -97,32 +97,6 @@ pub fn leaders_client(
     Ok(Connector::new(config, user_agent, leadership)?.client(url))
 }
 
-/// Makes clients of one API server. They share connections and credentials, and with no other client. A client belongs
-/// to the runtime in which it is made.
-pub struct ClientMaker {
-    connector: Connector,
-    url: Uri,
-}
-
-impl ClientMaker {
-    /// Loads the credentials. `user_agent` appears in the audit log of the API server.
-    ///
-    /// # Errors
-    ///
-    /// [`ConnectError::Client`] if no client can be made, for example because of a proxy or an invalid certificate.
-    pub fn new(config: ClusterConfig, user_agent: &str) -> Result<Self, ConnectError> {
-        let url = config.config.cluster_url.clone();
-        let leadership = Leadership::without_election();
-        let connector = Connector::new(config, user_agent, leadership)?;
-        Ok(Self { connector, url })
-    }
-
-    /// Makes a client.
-    pub fn client(&self) -> Client {
-        self.connector.client(self.url.clone())
-    }
-}
-
 type SharedService =
     BoxCloneSyncService<Request<Body>, Response<TimeoutBody<ResponseBody>>, BoxError>;
 

@@ -4,7 +4,7 @@ use anyhow::Context;
 use controllers::cell_controllers::ConnectLedger;
 use kube::Client;
 use multicluster::connect::{self, ClusterConfig, ConnectError};
-use multicluster::projects::{DiscoveryKind, ProjectClients};
+use multicluster::projects::ProjectClients;
 use tracing::{error, warn};
 
 use super::context::AppContext;
@@ -105,13 +105,8 @@ pub(super) async fn quota(
         return Ok(Some(Box::new(move |_| Ok(client.clone()))));
     }
     let leadership = context.leadership.clone();
-    let clients = ProjectClients::new(
-        DiscoveryKind::Project,
-        template,
-        &user_agent("quota"),
-        leadership,
-    )
-    .with_context(field)?;
+    let clients =
+        ProjectClients::new(template, &user_agent("quota"), leadership).with_context(field)?;
     Ok(Some(Box::new(move |project| clients.client(project))))
 }
 

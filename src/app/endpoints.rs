@@ -10,6 +10,7 @@ use kube::Client;
 use multicluster::{ProjectRegistry, clock};
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tracing::warn;
 use webhooks::admission::Admission;
@@ -18,7 +19,7 @@ use super::clusters;
 use super::context::AppContext;
 use super::projects::DiscoveredProjects;
 use crate::admin::{self, Readiness, ServedCertificate};
-use crate::admission::{RegistryLookup, ReviewClients, resolver_usernames};
+use crate::admission::{RegistryLookup, resolver_usernames};
 use crate::args::Args;
 use crate::bind_address::BindAddress;
 use crate::certificate_metrics::{ProblemCollector, Server};
@@ -80,7 +81,7 @@ pub(super) async fn start_webhooks(
         let lookup = RegistryLookup {
             projects: registry.projects,
             only: registry.only,
-            clients: Arc::new(ReviewClients::new(registry.reviews)),
+            runtime: Handle::current(),
             callers: Arc::default(),
         };
         admission = Some(Admission {

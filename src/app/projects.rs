@@ -7,15 +7,11 @@ use anyhow::Context;
 use api::ProjectName;
 use controllers::management_controllers::Management;
 use kube::Client;
-use multicluster::ProjectRegistry;
-use multicluster::connect::{self, ClientMaker, ClusterConfig};
-use multicluster::projects::{
-    DiscoveryKind, ProjectClients, ProjectHandler, RegistryBuilder, RegistryContext,
-};
+use multicluster::projects::{DiscoveryKind, ProjectHandler, RegistryBuilder, RegistryContext};
+use multicluster::{ProjectRegistry, connect};
 
 use super::clusters;
 use super::context::AppContext;
-use crate::admission::ConnectProject;
 use crate::config::DiscoveryMode;
 use crate::user_agent::user_agent;
 
@@ -30,8 +26,6 @@ pub(super) struct DiscoveredProjects<P> {
     /// A client of the API server with the registration of the admission webhooks. `None` with internal service
     /// discovery, because the process has no kubeconfig of that API server.
     pub(super) registered: Option<Client>,
-    /// Makes the clients of access reviews.
-    pub(super) reviews: ConnectProject,
 }
 
 impl DiscoveredProjects<RegistryBuilder> {
@@ -45,7 +39,6 @@ impl DiscoveredProjects<RegistryBuilder> {
             projects: self.projects.begin(handler),
             only: self.only,
             registered: self.registered,
-            reviews: self.reviews,
         }
     }
 }
@@ -58,7 +51,7 @@ impl DiscoveredProjects<RegistryBuilder> {
 pub(super) async fn registry(
     context: &AppContext,
     discovery: &DiscoveryMode,
-    own: Option<(Client, ClusterConfig)>,
+    own: Option<Client>,
 ) -> anyhow::Result<Option<DiscoveredProjects<RegistryBuilder>>> {
     let role = match context.args.enable_management_controllers {
         true => "management",
@@ -72,16 +65,14 @@ pub(super) async fn registry(
     };
     let milo = match discovery {
         DiscoveryMode::Single => {
-            let Some((client, config)) = own else {
+            let Some(client) = own else {
                 return Ok(None);
             };
-            let reviews = ClientMaker::new(config, &user_agent("admission"))?;
             let name = ProjectName::new(SINGLE)?;
             return Ok(Some(DiscoveredProjects {
                 projects: ProjectRegistry::single(&registry, name.clone(), client.clone()),
                 only: Some(name),
                 registered: Some(client),
-                reviews: Box::new(move |_| Ok(reviews.client())),
             }));
         }
         DiscoveryMode::Milo(milo) => milo,
@@ -93,18 +84,13 @@ pub(super) async fn registry(
     };
     let root = config("discoveryKubeconfigPath", &milo.discovery_kubeconfig).await?;
     let client = clusters::client(context, &root, "discovery")?;
-    let kind = match milo.internal_service_discovery {
-        true => DiscoveryKind::ProjectControlPlane,
-        false => DiscoveryKind::Project,
-    };
-    let template = config("projectKubeconfigPath", &milo.project_kubeconfig).await?;
-    let leadership = context.leadership.clone();
-    let reviews = ProjectClients::new(kind, template.clone(), &user_agent("admission"), leadership)
-        .context("discovery.projectKubeconfigPath")?;
     let discovery = multicluster::projects::DiscoveryConfig {
         client: client.clone(),
-        kind,
-        template,
+        kind: match milo.internal_service_discovery {
+            true => DiscoveryKind::ProjectControlPlane,
+            false => DiscoveryKind::Project,
+        },
+        template: config("projectKubeconfigPath", &milo.project_kubeconfig).await?,
         user_agent: user_agent(role),
         leadership: context.leadership.clone(),
     };
@@ -115,6 +101,5 @@ pub(super) async fn registry(
         // Webhooks are registered in Milo's root API server. With internal service discovery, the discovery client
         // reaches the infrastructure cluster instead.
         registered: (!milo.internal_service_discovery).then_some(client),
-        reviews: Box::new(move |project| reviews.client(project)),
     }))
 }

@@ -29,7 +29,6 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
@@ -187,8 +186,6 @@ pub(crate) struct Work<'p> {
     pub(crate) body: usize,
     /// Whether the work is long (see [`is_long_work`]).
     pub(crate) is_long: bool,
-    /// The runtime of the server, if the work runs on another one.
-    pub(crate) server: Option<Handle>,
 }
 
 impl Work<'_> {

@@ -149,18 +149,17 @@ pub struct ProjectClients(Connect);
 
 impl ProjectClients {
     /// Makes clients with the host and the credentials of this configuration. The path of its URL is replaced by that
-    /// of the project, as projects of this kind are reached. Writes fail unless this process is the leader.
+    /// of the project. Writes fail unless this process is the leader.
     ///
     /// # Errors
     ///
     /// [`ConnectError::Client`] if the configuration is invalid for every project.
     pub fn new(
-        kind: DiscoveryKind,
         template: ClusterConfig,
         user_agent: &str,
         leadership: Leadership,
     ) -> Result<Self, ConnectError> {
-        let connect = connect(kind, template, user_agent, leadership)?;
+        let connect = connect(DiscoveryKind::Project, template, user_agent, leadership)?;
         Ok(Self(connect))
     }
 

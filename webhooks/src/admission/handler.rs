@@ -6,7 +6,6 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use bytes::Bytes;
 use http::StatusCode;
-use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
@@ -95,7 +94,6 @@ async fn answer(
         permit,
         is_long,
         deadline,
-        server: is_long.then(Handle::current),
     };
     if is_long {
         let context = Arc::clone(context);
@@ -113,8 +111,6 @@ struct Arrived {
     /// Whether the work on the body is long (see [`is_long_work`]).
     is_long: bool,
     deadline: Instant,
-    /// The runtime of the server, if the work runs on another one.
-    server: Option<Handle>,
 }
 
 impl Arrived {
@@ -125,7 +121,6 @@ impl Arrived {
             mut permit,
             is_long,
             deadline,
-            server: runtime,
         } = self;
         let AdmissionContext { server, admission } = context;
         let metrics = &server.metrics.admission;
@@ -143,7 +138,6 @@ impl Arrived {
             permit: &mut permit,
             body: body.len(),
             is_long,
-            server: runtime,
         };
         let request = work
             .run(|| review::decode(&body))

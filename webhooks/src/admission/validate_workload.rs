@@ -5,11 +5,8 @@ use std::iter;
 use std::sync::Arc;
 
 use api::ProjectName;
-use futures::{FutureExt, StreamExt, stream};
-use tokio::runtime::Handle;
-use tokio::task::JoinError;
+use futures::{StreamExt, stream};
 use tokio::time::{Instant, timeout_at};
-use tokio_util::task::AbortOnDropHandle;
 
 use super::access_review::{AccessReview, Requester, UsedKind};
 use super::denial::{AdmittedKind, Denial};
@@ -78,7 +75,6 @@ pub(crate) async fn validate_workload(
             namespace: &request.namespace,
             concurrent,
             deadline,
-            server: work.server.as_ref(),
         };
         facts.refusals = reviews.of(projects, &project, &objects).await;
     }
@@ -165,8 +161,6 @@ struct Reviews<'r> {
     /// Maximum number of access reviews in flight.
     concurrent: usize,
     deadline: Instant,
-    /// The runtime of the server, if the present one is another. The connections to API servers belong to the server's.
-    server: Option<&'r Handle>,
 }
 
 impl Reviews<'_> {
@@ -192,17 +186,7 @@ impl Reviews<'_> {
                 kind,
                 name: name.to_owned(),
             };
-            let review = match self.server {
-                Some(server) => {
-                    let review = projects.review(project, review);
-                    let task = AbortOnDropHandle::new(server.spawn(review));
-                    let ended = |error: JoinError| Err(ProjectLookupError(error.to_string()));
-                    task.map(move |reviewed| reviewed.unwrap_or_else(ended))
-                        .boxed()
-                }
-                None => projects.review(project, review),
-            };
-            Some(timeout_at(self.deadline, review))
+            Some(timeout_at(self.deadline, projects.review(project, review)))
         });
         // `buffered` returns the decisions in the order of the objects.
         let mut decisions = stream::iter(reviews).buffered(self.concurrent);

@@ -168,7 +168,6 @@ async fn the_last_part_of_the_work_waits_until_the_deadline() {
     let count = u32::try_from(workers.available_permits()).unwrap();
     let busy = workers.acquire_many_owned(count).await.unwrap();
     let mut work = Work {
-        server: None,
         permit: &mut permit,
         body: MIB,
         is_long: true,
