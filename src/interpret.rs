@@ -23,7 +23,7 @@ const REFUSED: u8 = 1;
 /// Exit code if there is no answer: wrong flags, or an object that cannot be read.
 const NO_ANSWER: u8 = 2;
 
-/// What the interpreter says.
+/// The result of a request to the interpreter.
 enum Interpreted {
     /// The text of its answer.
     Answered(String),

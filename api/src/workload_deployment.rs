@@ -4,11 +4,12 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::allowed::REPLICAS_MAX;
 use crate::condition::Condition;
 use crate::instance::LocationReference;
 use crate::instance_template::InstanceTemplateSpec;
 use crate::unknown_fields::UnknownFields;
-use crate::workload::HorizontalScaleSettings;
+use crate::workload::{HorizontalScaleSettings, ORDERED_READY};
 use crate::{annotations, labels};
 
 /// Condition: an instance is ready, or none is desired.
@@ -128,6 +129,13 @@ impl WorkloadDeployment {
         let annotations = self.metadata.annotations.as_ref();
         let suspended = annotations.and_then(|it| it.get(annotations::SUSPENDED));
         suspended.is_some_and(|suspended| suspended == "true")
+    }
+
+    /// Returns whether its Instances are rolled out: the policy is supported, and the number is not too large.
+    pub fn is_rolled_out(&self) -> bool {
+        let spec = &self.spec;
+        spec.scale_settings.instance_management_policy == ORDERED_READY
+            && spec.desired_replicas() <= REPLICAS_MAX
     }
 
     /// Returns whether the Instances are to be replaced when a ConfigMap or Secret of the template changes.

@@ -17,7 +17,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// What the requests contain, and who sends them.
+/// The path and the body of the requests, and their users.
 #[derive(clap::Args)]
 pub struct RequestArgs {
     /// CA of the server's certificate.

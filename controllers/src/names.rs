@@ -2,6 +2,8 @@
 
 use std::iter;
 
+use api::WorkloadDeployment;
+
 /// The alphabet of Kubernetes' `SafeEncodeString`. It has no vowels, so a hash never contains a word by chance.
 const SAFE: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// Longest name of most kinds of objects, in characters.
@@ -107,6 +109,13 @@ pub(crate) fn instance_ordinal(deployment: &str, name: &str) -> Option<i32> {
     let rest = name.strip_prefix(deployment)?.strip_prefix('-')?;
     let ordinal: i32 = rest.parse().ok()?;
     (ordinal >= 0 && instance_name(deployment, ordinal) == name).then_some(ordinal)
+}
+
+/// Returns the ordinal in this name, if the WorkloadDeployment wants an Instance of this name.
+pub(crate) fn wanted_ordinal(deployment: &WorkloadDeployment, name: &str) -> Option<i32> {
+    let wanted = 0..deployment.spec.desired_replicas();
+    instance_ordinal(deployment.metadata.name.as_deref()?, name)
+        .filter(|ordinal| wanted.contains(ordinal))
 }
 
 /// Returns the name of the WorkloadDeployment of an Instance of this name.

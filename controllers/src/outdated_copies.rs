@@ -27,12 +27,12 @@ use tokio::time::Instant;
 use tracing::info;
 
 use crate::cell::CellCaches;
-use crate::objects::{Namespace, controller_name, describe, has_finalizer, is_terminating};
+use crate::objects::{Namespace, controller_name, describe};
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use plan::{PATIENCE, Step, step};
+use plan::{PATIENCE, Step, step, waits};
 
 /// How long an answer of the hub counts, or its absence.
 const CURRENT: Duration = Duration::from_secs(5);
@@ -93,10 +93,7 @@ impl OutdatedCopies {
     /// Returns the newest metadata of an Instance from the cache, if the Instance waits for the write-back.
     fn waiting(&self, key: &ObjectKey) -> Option<PartialInstance> {
         let metadata = self.cell.instances.metadata_of(&key.namespace, &key.name)?;
-        let instance: PartialInstance = metadata.into_response_partial();
-        let waits =
-            is_terminating(&instance) && has_finalizer(&instance, finalizers::INSTANCE_CONTROLLER);
-        waits.then_some(instance)
+        waits(&metadata).then(|| metadata.into_response_partial())
     }
 
     /// Returns the WorkloadDeployment of an Instance. One that cannot be decoded replaces nothing.

@@ -100,7 +100,7 @@ pub(crate) struct HubObject<'a> {
     pub(crate) name: &'a str,
 }
 
-/// What to do, after all flags were checked.
+/// The operation and its inputs, after all flags were checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct InterpretTask<'a> {
     pub(crate) operation: Operation,

@@ -13,7 +13,7 @@ use serde_json::Value;
 ///
 /// If the file cannot be read, or does not have exactly one object with `apiVersion` and `kind`.
 pub(super) fn object(file: &Path) -> anyhow::Result<Value> {
-    let name = file.display();
+    let name = shown(file);
     let mut documents = documents(file)?;
     let object = match (documents.pop(), documents.len()) {
         (None, _) => bail!("{name} is empty: one object is needed"),
@@ -34,7 +34,7 @@ pub(super) fn object(file: &Path) -> anyhow::Result<Value> {
 ///
 /// If the file cannot be read, has no status, or has something that is no `AggregatedStatusItem`.
 pub(super) fn items(file: &Path) -> anyhow::Result<Vec<Value>> {
-    let name = file.display();
+    let name = shown(file);
     let documents = documents(file)?.into_iter();
     let items: Vec<_> = documents
         .flat_map(|document| match document {
@@ -66,14 +66,22 @@ pub(super) fn items(file: &Path) -> anyhow::Result<Vec<Value>> {
     Ok(items)
 }
 
-/// Returns the documents of a file that are not empty.
-fn documents(file: &Path) -> anyhow::Result<Vec<Value>> {
-    let is_stdin = file.as_os_str() == "-";
-    let name = || match is_stdin {
+fn is_stdin(file: &Path) -> bool {
+    file.as_os_str() == "-"
+}
+
+/// Returns the name of a file in errors.
+fn shown(file: &Path) -> String {
+    match is_stdin(file) {
         true => "the standard input".to_owned(),
         false => file.display().to_string(),
-    };
-    let text = match is_stdin {
+    }
+}
+
+/// Returns the documents of a file that are not empty.
+fn documents(file: &Path) -> anyhow::Result<Vec<Value>> {
+    let name = || shown(file);
+    let text = match is_stdin(file) {
         true => {
             let mut text = String::new();
             stdin().read_to_string(&mut text).map(|_| text)

@@ -1,5 +1,7 @@
 //! Reads an object from the hub, and the statuses of its cells. Nothing is written.
 
+use std::path::Path;
+
 use anyhow::{Context, bail};
 use interpreters::InterpretedKind;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
@@ -18,7 +20,7 @@ use crate::user_agent::user_agent;
 /// If the kind is not interpreted, if the kubeconfig cannot be used, or if the object cannot be read.
 pub(super) async fn read(
     args: &InterpretArgs,
-    kubeconfig: &std::path::Path,
+    kubeconfig: &Path,
     object: HubObject<'_>,
     with_items: bool,
 ) -> anyhow::Result<RequestObjects> {

@@ -62,7 +62,7 @@ impl RequestObjects {
     }
 }
 
-/// What the interpreter says about one object.
+/// The answer of the interpreter about one object.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Answer {

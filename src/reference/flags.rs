@@ -21,17 +21,11 @@ pub(super) fn page() -> Page {
         "A role without its prerequisites does not start. The error names the missing prerequisite.",
     ])];
     sections.extend(groups("Manager", &command));
-    let interpreter = command
-        .get_subcommands()
-        .find(|command| command.get_name() == "interpreter");
-    if let Some(command) = interpreter {
+    if let Some(command) = command.find_subcommand("interpreter") {
         // The flags of the webhook server and of the log are the same in both commands.
         sections.extend(groups("`interpreter`", command).into_iter().take(1));
     }
-    let interpret = command
-        .get_subcommands()
-        .find(|command| command.get_name() == "interpret");
-    if let Some(command) = interpret {
+    if let Some(command) = command.find_subcommand("interpret") {
         sections.extend(groups("`interpret`", command));
     }
     Page {

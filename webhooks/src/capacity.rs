@@ -304,13 +304,12 @@ impl RequestPermit {
         }
     }
 
-    /// Returns whether this request can have to wait for memory or for a CPU.
-    pub(crate) fn can_wait(&self, is_long: bool) -> bool {
-        is_long || self.is_large
-    }
-
-    /// Limits the waits of this request to the time until `deadline`. After it, nobody takes the answer.
-    pub(crate) fn end_queue(&mut self, deadline: Instant) {
+    /// Limits the waits of this request to the time until `deadline`. After it, nobody takes the answer. A request that
+    /// is neither large nor long work never waits.
+    pub(crate) fn end_queue(&mut self, is_long: bool, deadline: Instant) {
+        if !is_long && !self.is_large {
+            return;
+        }
         let left = deadline.saturating_duration_since(Instant::now());
         self.queue = self.queue.min(left);
     }

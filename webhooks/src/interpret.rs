@@ -34,9 +34,7 @@ async fn interpret(context: &Arc<HandlerContext>, request: Request) -> Result<By
     let mut permit = context.admit(&context.metrics.requests, &request)?;
     let body = body::read(&context.limits, time, request, &mut permit).await?;
     let is_long = is_long_work(&body);
-    if permit.can_wait(is_long) {
-        permit.end_queue(begin + time);
-    }
+    permit.end_queue(is_long, begin + time);
     if is_long {
         let owned = Arc::clone(context);
         let answer = async move { answer(&owned, body, permit, true).await };

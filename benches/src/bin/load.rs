@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use benches::percentile;
-use benches::{LoadClient, RequestArgs};
+use benches::{LoadClient, RequestArgs, percentile};
 use clap::Parser;
 use serde_json::json;
 use tokio::sync::Mutex;

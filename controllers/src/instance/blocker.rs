@@ -16,7 +16,7 @@ pub(crate) struct Blocker<'i> {
     pub(crate) rank: u8,
     pub(crate) reason: &'i str,
     pub(crate) message: &'i str,
-    /// What the Instance lacks, for example `has no network`. In a message, it follows the name of the Instance.
+    /// The text after the name of the Instance in a message, for example `has no network`.
     pub(crate) lacks: &'static str,
 }
 

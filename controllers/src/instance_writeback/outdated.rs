@@ -2,8 +2,8 @@
 
 use api::{Instance, WorkloadDeployment, finalizers};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
 use kube::core::{PartialObjectMeta, PartialObjectMetaExt};
-use kube::{Resource, ResourceExt};
 
 use super::InstanceWriteback;
 use super::copy_name::PartialInstance;
@@ -11,7 +11,7 @@ use crate::names::deployment_of_instance;
 use crate::objects::{has_finalizer, is_terminating};
 use crate::outdated_copies::record::{metadata, recorded};
 use crate::runtime::keys::ObjectKey;
-use crate::runtime::write::Collection;
+use crate::runtime::write::{Collection, Object};
 use crate::runtime::{ReconcileContext, ReconcileError};
 
 type PartialDeployment = PartialObjectMeta<WorkloadDeployment>;
@@ -89,27 +89,33 @@ impl InstanceWriteback {
         let Some(deployment) = self.deployment_that_records(key) else {
             return Ok(());
         };
-        let without = |deployment: &ObjectMeta| {
-            let mut names = recorded(deployment);
-            names.remove(&key.name);
-            metadata(&names)
-        };
         let (namespace, client) = (&key.namespace, &self.cell.client);
         let decoded = self.cell.deployments.get(namespace, &deployment.name_any());
         if let Ok(Some(deployment)) = decoded {
+            // The cache has the new record at once, so the next name is removed from it.
             let deployments = Collection::new(client, namespace, Some(&self.cell.deployments));
-            let record = without(deployment.meta());
-            let patched =
-                self.writer
-                    .patch_metadata(context, &deployments, deployment.as_ref(), record);
-            return patched.await.map(drop);
+            return self
+                .write_without(context, &deployments, deployment.as_ref(), &key.name)
+                .await;
         }
         let deployments = Collection::new(client, namespace, None);
-        let record = without(deployment.meta());
-        let patched = self
-            .writer
-            .patch_metadata(context, &deployments, &deployment, record);
-        patched.await.map(drop)
+        self.write_without(context, &deployments, &deployment, &key.name)
+            .await
+    }
+
+    async fn write_without<K: Object>(
+        &self,
+        context: &ReconcileContext,
+        deployments: &Collection<'_, K>,
+        deployment: &K,
+        name: &str,
+    ) -> Result<(), ReconcileError> {
+        let mut names = recorded(deployment.meta());
+        names.remove(name);
+        self.writer
+            .patch_metadata(context, deployments, deployment, metadata(&names))
+            .await
+            .map(drop)
     }
 
     /// Returns whether the copy of this Instance is recorded as outdated.

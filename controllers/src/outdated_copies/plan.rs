@@ -2,20 +2,17 @@
 
 use std::time::Duration;
 
-use api::allowed::REPLICAS_MAX;
-use api::workload::ORDERED_READY;
 use api::{WorkloadDeployment, finalizers};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::ResourceExt;
 
-use crate::names::instance_ordinal;
+use crate::names::wanted_ordinal;
 use crate::objects::{controller_uid_of, has_finalizer, is_terminating};
 
 /// How long an Instance that is replaced waits for the hub. Most interruptions are shorter.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What to do about a terminating Instance.
+/// The next action for a terminating Instance.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Nothing replaces it, so it waits for the hub.
@@ -24,6 +21,13 @@ pub(super) enum Step {
     Wait(Duration),
     /// Release it, if the hub does not answer.
     Release,
+}
+
+/// Returns whether the Instance is deleted as soon as the write-back has removed its finalizer.
+pub(super) fn waits(instance: &ObjectMeta) -> bool {
+    let mut finalizers = instance.finalizers.iter().flatten();
+    instance.deletion_timestamp.is_some()
+        && finalizers.any(|it| it == finalizers::INSTANCE_CONTROLLER)
 }
 
 /// Returns the next step. `instance` is the metadata of the Instance, `deployment` is its WorkloadDeployment.
@@ -48,19 +52,15 @@ pub(super) fn step(
 /// Returns whether the rollout of the WorkloadDeployment makes another Instance of the same name. The WorkloadDeployment
 /// must have its finalizer, because it keeps the record of the copy.
 fn is_replaced(deployment: &WorkloadDeployment, instance: &ObjectMeta) -> bool {
-    let (wanted, uid) = (deployment.spec.desired_replicas(), &deployment.metadata.uid);
-    let ordinal = instance
-        .name
-        .as_deref()
-        .and_then(|name| instance_ordinal(&deployment.name_any(), name));
+    let uid = &deployment.metadata.uid;
+    let name = instance.name.as_deref().unwrap_or_default();
     uid.is_some()
         && controller_uid_of(instance) == uid.as_deref()
         && !is_terminating(deployment)
         && has_finalizer(deployment, finalizers::WORKLOAD_CONTROLLER)
-        && ordinal.is_some_and(|ordinal| (0..wanted).contains(&ordinal))
+        && deployment.is_rolled_out()
         && !deployment.is_suspended()
-        && deployment.spec.scale_settings.instance_management_policy == ORDERED_READY
-        && wanted <= REPLICAS_MAX
+        && wanted_ordinal(deployment, name).is_some()
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::names::instance_ordinal;
 
-/// Returns the names in the record of a WorkloadDeployment with this metadata. Only names of its own Instances count, because the copies
-/// are deleted later.
+/// Returns the names in the record of a WorkloadDeployment with this metadata. Only names of its own Instances count,
+/// because the copies are deleted later.
 pub(crate) fn recorded(deployment: &ObjectMeta) -> BTreeSet<String> {
     let annotations = deployment.annotations.as_ref();
     let record = annotations.and_then(|it| it.get(OUTDATED_COPIES));

@@ -1,8 +1,6 @@
 //! The triggers of the controller of outdated copies.
 
-use api::finalizers::INSTANCE_CONTROLLER;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-
+use super::plan::waits;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::triggers::{CellSource, Trigger};
 
@@ -16,15 +14,9 @@ pub(crate) const ON_CELL: &[Trigger<CellSource, (), ObjectKey>] = &[Trigger {
     },
 }];
 
-/// Returns whether the Instance is deleted as soon as the write-back has removed its finalizer.
-fn waits(instance: &ObjectMeta) -> bool {
-    let finalizers = instance.finalizers.iter().flatten();
-    instance.deletion_timestamp.is_some()
-        && finalizers.into_iter().any(|it| it == INSTANCE_CONTROLLER)
-}
-
 #[cfg(test)]
 mod tests {
+    use api::finalizers::INSTANCE_CONTROLLER;
     use serde_json::json;
 
     use super::*;

@@ -85,9 +85,7 @@ async fn answer(
     let mut permit = server.admit(&server.metrics.admission.requests, &request)?;
     let body = body::read(&server.limits, time, request, &mut permit).await?;
     let is_long = is_long_work(&body);
-    if permit.can_wait(is_long) {
-        permit.end_queue(deadline);
-    }
+    permit.end_queue(is_long, deadline);
     let arrived = Arrived {
         webhook,
         body,

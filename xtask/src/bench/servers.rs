@@ -22,7 +22,7 @@ use super::{BenchSetup, Service};
 
 /// Time limit until a server listens.
 const START: Duration = Duration::from_secs(20);
-/// Size of a body from which on few connections send it, in bytes.
+/// Size of a body that is sent over few connections only, in bytes.
 const LARGE_BODY: u64 = 32 << 10;
 /// Number of requesters. compute-federation answers at most 32 requests of one requester at a time.
 const USERS: usize = 16;

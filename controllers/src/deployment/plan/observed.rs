@@ -63,7 +63,7 @@ pub(super) struct Instances {
     /// Instances whose controller owner is the WorkloadDeployment.
     pub(super) own: Vec<Arc<Instance>>,
     /// Instances with another owner. They can have the name of one of its ordinals.
-    pub(super) former: Vec<ForeignInstance>,
+    pub(super) foreign: Vec<ForeignInstance>,
     /// For each own Instance that cannot be decoded, a sentence for users.
     pub(super) undecodable: Vec<String>,
     /// Names of all Instances that cannot be decoded.
@@ -99,7 +99,7 @@ impl ForeignInstance {
 
 impl Instances {
     pub(super) fn new(observed: &Observed<'_>) -> Self {
-        let (own, former) = observed
+        let (own, foreign) = observed
             .instances
             .iter()
             .partition::<Vec<_>, _>(|instance| {
@@ -116,7 +116,7 @@ impl Instances {
         let held = held.collect();
         Self {
             own: own.into_iter().cloned().collect(),
-            former: former.iter().map(|it| ForeignInstance::of(it)).collect(),
+            foreign: foreign.iter().map(|it| ForeignInstance::of(it)).collect(),
             undecodable: own_undecodable
                 .map(describe_undecodable::<Instance>)
                 .collect(),

@@ -3,17 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::allowed::REPLICAS_MAX;
-use api::workload::ORDERED_READY;
 use api::{Instance, WorkloadDeployment};
 use kube::ResourceExt;
 
 use super::observed::{
     Instances, awaits_data, instance_name, is_drifted, is_of_another_template, ordinal,
-    ordinal_of_name,
 };
 use crate::instance::blocker::denied_quota;
 use crate::instance::plan::is_ready;
+use crate::names::wanted_ordinal;
 use crate::objects::is_terminating;
 
 /// A step of the ordered rollout.
@@ -54,19 +52,17 @@ enum Slot<'a> {
 /// Of the missing Instances, only the first gets a step. So the number of steps depends on the number of existing
 /// Instances, not on the desired number.
 pub(super) fn steps(deployment: &WorkloadDeployment, instances: &Instances) -> Vec<RolloutStep> {
-    let wanted = deployment.spec.desired_replicas();
-    if deployment.spec.scale_settings.instance_management_policy != ORDERED_READY
-        || wanted > REPLICAS_MAX
-    {
+    if !deployment.is_rolled_out() {
         return Vec::new();
     }
+    let wanted = deployment.spec.desired_replicas();
     let is_drifted = |instance: &Instance| is_drifted(deployment, instances, instance);
     let is_held = |instance: &Instance| {
         let uid = instance.metadata.uid.as_deref();
         uid.is_some_and(|uid| instances.held.contains_key(uid))
             || stays_for_data(deployment, instances, instance)
     };
-    let (slots, surplus) = slots(deployment, instances, wanted);
+    let (slots, surplus) = slots(deployment, instances);
     let delete = deletions(surplus);
     if deployment.is_suspended() {
         return match instances.autoscaling {
@@ -159,23 +155,23 @@ type Surplus<'a> = Vec<(i32, &'a Arc<Instance>)>;
 fn slots<'a>(
     deployment: &WorkloadDeployment,
     instances: &'a Instances,
-    wanted: i32,
 ) -> (BTreeMap<i32, Slot<'a>>, Surplus<'a>) {
     let (mut slots, mut surplus) = (BTreeMap::new(), Surplus::new());
-    let is_wanted = |ordinal: &i32| (0..wanted).contains(ordinal);
+    let named = |name: &String| wanted_ordinal(deployment, name);
     for instance in &instances.own {
-        match ordinal(deployment, instance) {
-            Some(ordinal) if is_wanted(&ordinal) => {
+        match instance.metadata.name.as_ref().and_then(named) {
+            Some(ordinal) => {
                 slots.insert(ordinal, Slot::Own(instance));
             }
             // Surplus Instances without an ordinal are deleted first.
-            Some(ordinal) => surplus.push((ordinal, instance)),
-            None => surplus.push((i32::MAX, instance)),
+            None => {
+                let ordinal = ordinal(deployment, instance).unwrap_or(i32::MAX);
+                surplus.push((ordinal, instance));
+            }
         }
     }
-    let named = |name: &String| ordinal_of_name(deployment, name).filter(is_wanted);
-    let former = instances.former.iter().map(|it| &it.name);
-    for ordinal in former.filter_map(named) {
+    let foreign = instances.foreign.iter().map(|it| &it.name);
+    for ordinal in foreign.filter_map(named) {
         slots.entry(ordinal).or_insert(Slot::Former);
     }
     for ordinal in instances.undecodable_names.iter().filter_map(named) {

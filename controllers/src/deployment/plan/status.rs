@@ -12,11 +12,12 @@ use api::{Instance, WorkloadDeployment, WorkloadDeploymentStatus};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::observed::{ForeignInstance, Instances, is_drifted, ordinal, ordinal_of_name};
+use super::observed::{ForeignInstance, Instances, is_drifted, ordinal};
 use super::pruned::pruned;
 use super::rollout::stays_for_data;
 use crate::instance::blocker::{Blocker, SUSPENSION, blocker, denied_quota, undecided_quota};
 use crate::instance::plan::is_ready;
+use crate::names::wanted_ordinal;
 use crate::objects::is_terminating;
 use crate::quota::Held;
 
@@ -133,12 +134,12 @@ fn problem(deployment: &WorkloadDeployment, instances: &Instances) -> Option<Str
 
 /// Returns a sentence about the first Instance of another owner that has the name of a wanted one.
 fn foreign_problem(deployment: &WorkloadDeployment, instances: &Instances) -> Option<String> {
-    let mut former = instances.former.iter();
+    let mut foreign = instances.foreign.iter();
     let ForeignInstance {
         name,
         has_owner,
         is_terminating,
-    } = former.find(|it| is_wanted(deployment, &it.name))?;
+    } = foreign.find(|it| wanted_ordinal(deployment, &it.name).is_some())?;
     let owner = match has_owner {
         true => "of another owner",
         false => "without an owner",
@@ -154,26 +155,20 @@ fn foreign_problem(deployment: &WorkloadDeployment, instances: &Instances) -> Op
 
 /// Returns a sentence about the first Instance that stays although its data have changed.
 fn data_problem(deployment: &WorkloadDeployment, instances: &Instances) -> Option<String> {
+    if deployment.is_suspended() {
+        return None;
+    }
     let mut own = instances.own.iter();
     let stays = |it: &&Arc<Instance>| {
         let name = it.metadata.name.as_deref().unwrap_or_default();
-        is_wanted(deployment, name)
+        wanted_ordinal(deployment, name).is_some()
             && !is_terminating(it.as_ref())
             && stays_for_data(deployment, instances, it)
     };
-    let name = own
-        .find(stays)
-        .filter(|_| !deployment.is_suspended())?
-        .name_any();
+    let name = own.find(stays)?.name_any();
     Some(format!(
         "Instance {name} stays until the cell has the newer data of its template"
     ))
-}
-
-/// Returns whether this is the name of an Instance that the WorkloadDeployment wants.
-fn is_wanted(deployment: &WorkloadDeployment, name: &str) -> bool {
-    let wanted = 0..deployment.spec.desired_replicas();
-    ordinal_of_name(deployment, name).is_some_and(|ordinal| wanted.contains(&ordinal))
 }
 
 /// An Instance without quota: its name, and its condition `QuotaGranted`.

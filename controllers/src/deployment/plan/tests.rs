@@ -1,4 +1,5 @@
 mod data;
+mod foreign;
 mod quota;
 mod suspension;
 mod templates;
@@ -243,41 +244,6 @@ fn surplus_instances_are_deleted_before_an_instance_without_quota_is_awaited() {
     let mut slow = instances(&["web-1"]);
     slow[0] = made(&three, "web-0", false);
     assert_eq!(steps_for(&three, slow)[..2], ["wait web-0", "delete web-4"]);
-}
-
-#[test]
-fn a_name_in_use_by_a_former_deployment_is_awaited() {
-    let deployment = deployment(1);
-    let mut of_the_former = made(&deployment, "web-0", true);
-    of_the_former.meta_mut().owner_references.as_mut().unwrap()[0].uid = "former".into();
-    let steps = steps_for(&deployment, vec![of_the_former.clone()]);
-    assert_eq!(steps, ["wait web-0"]);
-    let message = |deployment: &WorkloadDeployment, instance: &Instance| {
-        let plan = plan_for(deployment, &shared([instance.clone()]));
-        let conditions = plan.status.unwrap().conditions;
-        let available = condition::find(&conditions, AVAILABLE).unwrap();
-        available.message.clone()
-    };
-    let mut orphan = of_the_former.clone();
-    orphan.meta_mut().owner_references = None;
-    for (instance, expected) in [
-        (
-            &of_the_former,
-            "of another owner, which must be deleted first",
-        ),
-        (
-            &terminating(of_the_former.clone()),
-            "of another owner, which is being deleted",
-        ),
-        (&orphan, "without an owner, which must be deleted first"),
-    ] {
-        let shown = message(&deployment, instance);
-        let expected = format!("the name web-0 is in use by an Instance {expected}");
-        assert!(shown.ends_with(&expected), "{shown}");
-    }
-    let mut without = deployment;
-    without.spec.scale_settings.min_replicas = 0;
-    assert!(!message(&without, &of_the_former).contains("web-0"));
 }
 
 /// I-22: a hash of the Go manager replaces no machine.

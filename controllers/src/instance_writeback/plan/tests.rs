@@ -344,7 +344,7 @@ fn an_applied_copy_gets_its_status_if_it_is_ours_and_ready_is_current() {
     assert_eq!(status(&instance, &hub), None);
 }
 
-/// What was said about the former Instance says nothing about the next one, also if the hub does not store its spec.
+/// A generation in the status of the former Instance is none of the next one, also if the hub does not store its spec.
 #[test]
 fn an_outdated_copy_gives_no_generation_to_its_status() {
     let mut instance = linked();

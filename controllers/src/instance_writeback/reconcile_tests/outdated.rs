@@ -128,7 +128,7 @@ async fn another_hub_does_not_empty_the_record() {
     assert_eq!(record(&planes), [NAME]);
 }
 
-/// What was said about the spec of the former Instance says nothing about that of the next one.
+/// A generation in the status of the former Instance is none of the next one.
 #[tokio::test(start_paused = true)]
 async fn the_next_instance_inherits_no_observed_generation() {
     let (planes, writeback) = start_released().await;

@@ -1,5 +1,6 @@
 use api::annotations::SUSPENDED;
 use jiff::SignedDuration;
+use kube::ResourceExt;
 use serde_json::json;
 
 use super::*;
