@@ -59,6 +59,9 @@ pub const SOURCE_VERSION: &str = "compute.datumapis.com/source-version";
 pub const CONTENT_VERSION: &str = "compute.datumapis.com/content-version";
 /// Generation of the hub object that Karmada last applied to a cell. Karmada writes it on the cell's object.
 pub const RESOURCE_TEMPLATE_GENERATION: &str = "resourcetemplate.karmada.io/generation";
+/// On a WorkloadDeployment of a cell: the replicas that Karmada assigned to the cell, and the field that has them. See
+/// [`AssignedReplicas`](crate::AssignedReplicas).
+pub const ASSIGNED_REPLICAS: &str = "compute.datumapis.com/assigned-replicas";
 /// On hub objects that Karmada propagates to cells: when the federator last made Karmada apply the object again.
 /// Karmada applies an object again when an annotation changes.
 pub const REAPPLIED_AT: &str = "compute.datumapis.com/reapplied-at";
@@ -188,6 +191,12 @@ pub const ALL: &[MetadataKey] = &[
         "WorkloadDeployment; cell",
         "Karmada",
         "Generation of the hub's object that Karmada last applied to the cell.",
+    ),
+    metadata_key(
+        ASSIGNED_REPLICAS,
+        "WorkloadDeployment; cell",
+        "the resource interpreter, through Karmada",
+        "JSON object: the replicas of the cell (`share`), of the hub's object (`total`), its `generation`, and the `field` that has the share. If the field is not `spec.replicas`, then `spec.replicas` belongs to the cell. Absent with 0 replicas.",
     ),
     metadata_key(
         REAPPLIED_AT,

@@ -9,6 +9,7 @@
 
 pub mod allowed;
 pub mod annotations;
+pub mod assigned_replicas;
 pub mod condition;
 pub mod conditions;
 pub mod core_v1;
@@ -39,6 +40,7 @@ pub mod volume;
 pub mod workload;
 pub mod workload_deployment;
 
+pub use assigned_replicas::{AssignedReplicas, ReplicasField};
 pub use condition::{Condition, ConditionStatus};
 pub use embedded_metadata::EmbeddedMetadata;
 pub use identity::{CellName, CityCode, HubNamespace, ProjectName};

@@ -22,7 +22,7 @@ use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use plan::{AutoscalerStep, Observed, plan, was_assigned};
+use plan::{AutoscalerStep, Observed, has_number_of_cell, plan, replicas_from};
 pub(crate) use report::{AutoscalerView, autoscaling_ready};
 
 /// How long to wait before a WorkloadDeployment is tried again while the HorizontalPodAutoscalers of the cell are not
@@ -50,25 +50,26 @@ impl Controller for AutoscalerController {
             return Ok(Outcome::Gone);
         };
         if !cell.autoscalers.sync_state().borrow().is_current() {
-            // Without autoscaling settings, nothing waits for the list.
-            return Ok(match deployment.spec.scale_settings.is_autoscaled() {
+            // Without autoscaling settings and a number of the cell, nothing waits for the list.
+            let waits = deployment.spec.scale_settings.is_autoscaled();
+            return Ok(match waits || has_number_of_cell(&deployment) {
                 true => Outcome::Again(NOT_KNOWN),
                 false => Outcome::Settled,
             });
         }
         let autoscaler = cell.autoscalers.get(&key.namespace, &key.name)?;
         let deployments = Collection::new(&cell.client, &key.namespace, Some(&cell.deployments));
-        let look = |deployment: &WorkloadDeployment, is_assigned| {
+        let look = |deployment: &WorkloadDeployment, replicas_from| {
             plan(&Observed {
                 deployment,
                 autoscaler: autoscaler.as_deref(),
-                is_assigned,
+                replicas_from,
             })
         };
         let mut step = look(&deployment, None);
         if step == Some(AutoscalerStep::AskWhoSetReplicas) {
             deployment = Arc::new(deployments.current(&deployment).await?);
-            step = look(&deployment, Some(was_assigned(&deployment)));
+            step = look(&deployment, Some(replicas_from(&deployment)));
         }
         if let Some(step) = step {
             let autoscaler = autoscaler.as_deref();

@@ -1,6 +1,8 @@
 //! JSON patches (RFC 6902) in the responses of the webhook. Every operation in a patch is `add`. The operation `add`
 //! also replaces an existing field.
 
+use serde::Serialize;
+
 /// The operations of a patch for `request.object`, as JSON. An empty patch means that nothing changes.
 #[derive(Debug, Default)]
 pub(crate) struct Patch(Vec<u8>);
@@ -36,6 +38,15 @@ impl Patch {
     /// Sets the field at this JSON pointer to a number. The parent of the field must exist.
     pub(crate) fn add_number(&mut self, path: &'static str, value: i32) {
         self.add(path, &value.to_string());
+    }
+
+    /// Sets the field at this JSON pointer to a string that contains this value as JSON. The parent of the field must
+    /// exist.
+    pub(crate) fn add_json_text(&mut self, path: &'static str, value: &impl Serialize) {
+        self.add_written(path, |out| {
+            let text = serde_json::to_string(value);
+            text.is_ok_and(|text| serde_json::to_writer(out, &text).is_ok())
+        });
     }
 
     /// Returns the patch as JSON. Returns `None` if the patch has no operations.

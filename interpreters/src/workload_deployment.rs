@@ -7,6 +7,7 @@ mod replicas_writer;
 mod reported_status;
 mod view;
 
+use api::{AssignedReplicas, ReplicasField};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -115,6 +116,9 @@ pub(crate) fn interpret_component<'a, S, T>(
 /// reads. If `maxReplicas` is set, the cell gets a proportional part of `maxReplicas`. The part is rounded down, so
 /// that the sum over all cells is at most `maxReplicas`. But the part is never less than the minimum.
 ///
+/// The annotation `compute.datumapis.com/assigned-replicas` tells the cell which field has the share: in the cell,
+/// `spec.replicas` can also be the number of an autoscaler.
+///
 /// A share of 0 changes nothing if instances are wanted. Karmada keeps no cell with such a share, so the share is from
 /// a binding without assigned replicas: before the first InterpretReplica, or after a take-over from an interpreter
 /// without InterpretReplica. The cell would delete all its Instances.
@@ -123,45 +127,75 @@ pub(crate) fn revise_replica<S, T>(
     share: i32,
 ) -> Result<Patch, InterpretError> {
     let total = deployment.desired_replicas()?;
-    let ScaleSettingsView {
-        max_replicas,
-        min_replicas,
-    } = deployment.spec.scale_settings;
     let mut patch = Patch::default();
-    if total == share || share <= 0 && total > 0 {
+    if share <= 0 && total > 0 {
         return Ok(patch);
     }
-    let minimum = if deployment.spec.replicas.is_some() {
-        patch.add_number("/spec/replicas", share);
-        min_replicas.unwrap_or(0)
-    } else {
-        patch.add_number("/spec/scaleSettings/minReplicas", share);
-        share
+    let field = match deployment.spec.replicas {
+        Some(_) => ReplicasField::Replicas,
+        None => ReplicasField::MinReplicas,
     };
-    if let Some(max) = max_replicas {
-        // With a total of 0 no proportion exists, so `maxReplicas` does not change.
-        let part = match i64::from(total) {
-            0 => i64::from(max),
-            total => i64::from(max) * i64::from(share) / total,
+    if total != share {
+        let ScaleSettingsView {
+            max_replicas,
+            min_replicas,
+        } = deployment.spec.scale_settings;
+        let minimum = match field {
+            ReplicasField::Replicas => {
+                patch.add_number("/spec/replicas", share);
+                min_replicas.unwrap_or(0)
+            }
+            ReplicasField::MinReplicas => {
+                patch.add_number("/spec/scaleSettings/minReplicas", share);
+                share
+            }
         };
-        let part = i32::try_from(part).unwrap_or(i32::MAX).max(minimum);
-        if part != max {
-            patch.add_number("/spec/scaleSettings/maxReplicas", part);
+        if let Some(max) = max_replicas {
+            // With a total of 0 no proportion exists, so `maxReplicas` does not change.
+            let part = match i64::from(total) {
+                0 => i64::from(max),
+                total => i64::from(max) * i64::from(share) / total,
+            };
+            let part = i32::try_from(part).unwrap_or(i32::MAX).max(minimum);
+            if part != max {
+                patch.add_number("/spec/scaleSettings/maxReplicas", part);
+            }
         }
     }
+    let metadata = &deployment.metadata;
+    if !metadata.annotations.are_present {
+        patch.add("/metadata/annotations", "{}");
+    }
+    patch.add_json_text(
+        "/metadata/annotations/compute.datumapis.com~1assigned-replicas",
+        &AssignedReplicas {
+            field,
+            generation: metadata.generation,
+            share,
+            total,
+        },
+    );
     Ok(patch)
 }
 
 /// Copies `spec.replicas` from the observed object if the desired object has no `spec.replicas`. An autoscaler in the
-/// cell may have written this field. A number that Karmada has written is a former share. It is not copied, so that it
-/// ends when the hub's object does not set a number any more.
+/// cell may have written this field. A former share is not copied, so that it ends when the hub's object does not set a
+/// number any more. The annotation `compute.datumapis.com/assigned-replicas` tells whether the number is a share.
+/// Without the annotation, a number that Karmada has written is a share.
 pub(crate) fn retain<S, T>(
     desired: &DeploymentView<'_, S, T>,
     observed: &DeploymentView<'_, S, T>,
 ) -> Patch {
     let mut patch = Patch::default();
-    let managed_fields = observed.metadata.managed_fields;
-    let is_former_share = || managed_fields.is_some_and(|it| replicas_writer::is_karmada(it.get()));
+    let DeploymentMetadata {
+        annotations,
+        managed_fields,
+        ..
+    } = &observed.metadata;
+    let is_former_share = || match annotations.assigned_replicas() {
+        Some(assigned) => assigned.field == ReplicasField::Replicas,
+        None => managed_fields.is_some_and(|it| replicas_writer::is_karmada(it.get())),
+    };
     if let (None, Some(replicas)) = (desired.spec.replicas, observed.spec.replicas)
         && !is_former_share()
     {

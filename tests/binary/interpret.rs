@@ -77,7 +77,8 @@ async fn a_patch_is_printed_as_differences() {
     let answer: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(answer["object"]["spec"]["scaleSettings"]["minReplicas"], 1);
     assert_ne!(answer["patch"], json!([]));
-    let same = printed(&["ReviseReplica", "-f", &file, "--replicas", "3"]).await;
+    // A binding without assigned replicas.
+    let same = printed(&["ReviseReplica", "-f", &file, "--replicas", "0"]).await;
     assert_eq!(same, "ReviseReplica changes nothing\n");
 }
 

@@ -117,6 +117,13 @@ impl Scaling<'_> {
         self.is_silent("assigned").await?;
         self.until_numbers("assigned", [Some(3), Some(3)]).await?;
 
+        // For 0 replicas, Karmada does not ask the interpreter. The number is a share, too.
+        self.scale_in_project(0).await?;
+        self.until_numbers("assigned", [Some(0), Some(0)]).await?;
+        self.until_settled(0).await?;
+        self.is_silent("scaled to 0").await?;
+        self.until_numbers("assigned", [Some(0), Some(0)]).await?;
+
         // Without the number in the project, the settings count again.
         let none = json!({"spec": {"replicas": null}});
         patch::<WorkloadDeployment>(&space.in_project(), WEB, none).await?;

@@ -4,9 +4,12 @@
 //! of our HorizontalPodAutoscaler records that it belongs to the autoscaler. So it is created before `spec.replicas` is
 //! initialised, and deleted after `spec.replicas` is removed. An autoscaler does nothing while `spec.replicas` is
 //! absent.
+//!
+//! Karmada can write a removed number back, because it retains fields from an observation that may be old. Such a number
+//! is removed again.
 
-use api::WorkloadDeployment;
 use api::karmada::FIELD_MANAGER_PREFIX;
+use api::{ReplicasField, WorkloadDeployment};
 use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::{Resource, ResourceExt};
@@ -20,8 +23,19 @@ pub(super) struct Observed<'a> {
     pub(super) deployment: &'a WorkloadDeployment,
     /// The HorizontalPodAutoscaler with the name of the WorkloadDeployment. It may belong to another controller.
     pub(super) autoscaler: Option<&'a HorizontalPodAutoscaler>,
-    /// Whether Karmada assigned `spec.replicas`. `None` if the API server has not been asked.
-    pub(super) is_assigned: Option<bool>,
+    /// Who set `spec.replicas`. `None` if the API server has not been asked.
+    pub(super) replicas_from: Option<ReplicasFrom>,
+}
+
+/// Who set `spec.replicas` in a cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum ReplicasFrom {
+    /// Karmada: the number is the share of the cell.
+    Hub,
+    /// Karmada, although the hub's object sets no number: it has written a former number of the cell back.
+    Retained,
+    /// An autoscaler, or a user through `scale`.
+    Cell,
 }
 
 /// One step towards the wanted state. Its event triggers the next reconciliation.
@@ -44,7 +58,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Option<AutoscalerStep> {
     let Observed {
         deployment,
         autoscaler,
-        is_assigned,
+        replicas_from,
     } = *observed;
     // Garbage collection deletes the HorizontalPodAutoscaler with its owner.
     if is_terminating(deployment) || autoscaler.is_some_and(|it| !is_own(deployment, it)) {
@@ -61,15 +75,16 @@ pub(super) fn plan(observed: &Observed<'_>) -> Option<AutoscalerStep> {
         Settings::Invalid(_) => own.map(|own| Box::new(own.spec.clone())),
     };
     let replicas = deployment.spec.replicas;
-    let may_be_assigned = match (own, replicas) {
+    let must_ask = match (own, replicas) {
         (_, None) => false,
-        (None, Some(_)) => wanted.is_some(),
+        (None, Some(_)) => wanted.is_some() || has_number_of_cell(deployment),
         (Some(own), Some(replicas)) => wanted.is_none() || desired(own) != Some(replicas),
     };
-    let is_assigned = match (may_be_assigned, is_assigned) {
+    let replicas_from = match (must_ask, replicas_from) {
         (true, None) => return Some(AutoscalerStep::AskWhoSetReplicas),
-        (may_be_assigned, is_assigned) => may_be_assigned && is_assigned == Some(true),
+        (must_ask, replicas_from) => replicas_from.filter(|_| must_ask),
     };
+    let is_assigned = replicas_from == Some(ReplicasFrom::Hub);
     match (wanted.filter(|_| !is_assigned), own) {
         (Some(spec), None) => Some(AutoscalerStep::Ensure(spec)),
         (Some(spec), Some(own)) if !contains(&json!(own.spec), &json!(spec)) => {
@@ -78,12 +93,22 @@ pub(super) fn plan(observed: &Observed<'_>) -> Option<AutoscalerStep> {
         (Some(spec), Some(_)) if replicas.is_none() => {
             spec.min_replicas.map(AutoscalerStep::SetReplicas)
         }
+        (None, None) if replicas_from == Some(ReplicasFrom::Retained) => {
+            Some(AutoscalerStep::ClearReplicas)
+        }
         (Some(_), Some(_)) | (None, None) => None,
         (None, Some(_)) if replicas.is_some() && !is_assigned => {
             Some(AutoscalerStep::ClearReplicas)
         }
         (None, Some(_)) => Some(AutoscalerStep::Delete),
     }
+}
+
+/// Returns whether `spec.replicas` is set although the hub's object does not set it.
+pub(super) fn has_number_of_cell(deployment: &WorkloadDeployment) -> bool {
+    let assigned = deployment.assigned_replicas();
+    deployment.spec.replicas.is_some()
+        && assigned.is_some_and(|assigned| assigned.field == ReplicasField::MinReplicas)
 }
 
 /// Returns whether the HorizontalPodAutoscaler belongs to this WorkloadDeployment.
@@ -101,19 +126,25 @@ fn desired(autoscaler: &HorizontalPodAutoscaler) -> Option<i32> {
     Some(status.desired_replicas)
 }
 
-/// Returns whether Karmada wrote `spec.replicas` last. `current` must be an object from the API server. Karmada sends
-/// the number of an autoscaler back unchanged, and a field that an update does not change keeps its writer.
-pub(super) fn was_assigned(current: &WorkloadDeployment) -> bool {
+/// Returns who set `spec.replicas`. `current` must be an object from the API server, because caches do not keep the
+/// writers of fields. Karmada sends the number of an autoscaler back unchanged, and a field that an update does not
+/// change keeps its writer.
+pub(super) fn replicas_from(current: &WorkloadDeployment) -> ReplicasFrom {
     let owns_replicas = |entry: &ManagedFieldsEntry| {
         let fields = entry.fields_v1.as_ref();
         fields.is_some_and(|fields| fields.0.pointer("/f:spec/f:replicas").is_some())
     };
-    current.managed_fields().iter().any(|entry| {
+    let is_by_karmada = current.managed_fields().iter().any(|entry| {
         let manager = entry.manager.as_deref().unwrap_or_default();
         manager.starts_with(FIELD_MANAGER_PREFIX)
             && entry.subresource.is_none()
             && owns_replicas(entry)
-    })
+    });
+    match is_by_karmada {
+        true if has_number_of_cell(current) => ReplicasFrom::Retained,
+        true => ReplicasFrom::Hub,
+        false => ReplicasFrom::Cell,
+    }
 }
 
 /// Returns the HorizontalPodAutoscaler of a WorkloadDeployment.

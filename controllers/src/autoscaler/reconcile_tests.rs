@@ -1,5 +1,6 @@
 //! Tests of the autoscaler controller, with an in-memory API server of a cell.
 
+use api::annotations::ASSIGNED_REPLICAS;
 use serde_json::Value;
 
 use super::*;
@@ -97,6 +98,32 @@ async fn a_number_of_karmada_ends_autoscaling_and_stays() {
     })
     .await;
     assert_eq!(writes(&planes, &controller).await, [DELETE]);
+    assert_eq!(replicas(&planes), Some(3));
+}
+
+/// Karmada writes back what the controller has removed: it has retained the number of an old observation.
+#[tokio::test(start_paused = true)]
+async fn a_number_that_karmada_writes_back_is_removed_again() {
+    let mut deployment = copy("web");
+    deployment["spec"]["replicas"] = json!(3);
+    deployment["metadata"]["annotations"][ASSIGNED_REPLICAS] =
+        json!(r#"{"field":"spec.scaleSettings.minReplicas","share":1,"total":2}"#);
+    let by_karmada = json!([{
+        "manager": "karmada-controller-manager", "operation": "Update",
+        "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:replicas": {}}},
+    }]);
+    deployment["metadata"]["managedFields"] = by_karmada;
+    let (planes, controller) = start(deployment).await;
+    assert_eq!(writes(&planes, &controller).await, [NUMBER]);
+    assert_eq!(replicas(&planes), None);
+
+    // The number of another autoscaler stays.
+    change(&planes, |it| {
+        it["spec"]["replicas"] = json!(3);
+        it["metadata"]["managedFields"][0]["manager"] = json!("kubectl");
+    })
+    .await;
+    assert_eq!(writes(&planes, &controller).await, [""; 0]);
     assert_eq!(replicas(&planes), Some(3));
 }
 

@@ -52,27 +52,23 @@ fn the_instances_are_one_component() {
 
 #[test]
 fn revise_replica_sets_the_field_that_was_read_and_divides_max_replicas() {
+    const MIN: &str = "spec.scaleSettings.minReplicas";
+    const REPLICAS: &str = "spec.replicas";
     let revise = |spec: Value, share: i32| {
-        patch(&call(
-            "ReviseReplica",
-            &json!({"spec": spec}),
-            &json!({"replicas": share}),
-        ))
+        let object = json!({"metadata": {"annotations": {}, "generation": 7}, "spec": spec});
+        patch(&call("ReviseReplica", &object, &json!({"replicas": share})))
     };
-    let min =
-        |value| json!({"op": "add", "path": "/spec/scaleSettings/minReplicas", "value": value});
-    let max =
-        |value| json!({"op": "add", "path": "/spec/scaleSettings/maxReplicas", "value": value});
-    let replicas = |value| json!({"op": "add", "path": "/spec/replicas", "value": value});
+    let add = |path: &str, value: Value| json!({"op": "add", "path": path, "value": value});
+    let stamp = |field: &str, share: i32, total: i32| {
+        let value =
+            format!(r#"{{"field":"{field}","generation":7,"share":{share},"total":{total}}}"#);
+        let path = "/metadata/annotations/compute.datumapis.com~1assigned-replicas";
+        add(path, json!(value))
+    };
+    let min = |value| add("/spec/scaleSettings/minReplicas", json!(value));
+    let max = |value| add("/spec/scaleSettings/maxReplicas", json!(value));
+    let replicas = |value| add("/spec/replicas", json!(value));
 
-    assert_eq!(
-        revise(json!({"scaleSettings": {"minReplicas": 3}}), 3),
-        json!([])
-    );
-    assert_eq!(
-        revise(json!({"scaleSettings": {"minReplicas": 3}}), 1),
-        json!([min(1)])
-    );
     // A binding without assigned replicas must not delete the Instances of the cell.
     for spec in [
         json!({"scaleSettings": {"minReplicas": 3, "maxReplicas": 4}}),
@@ -80,41 +76,51 @@ fn revise_replica_sets_the_field_that_was_read_and_divides_max_replicas() {
     ] {
         assert_eq!(revise(spec, 0), json!([]));
     }
-    assert_eq!(
-        revise(
+    for (spec, share, expected) in [
+        (
+            json!({"scaleSettings": {"minReplicas": 3}}),
+            3,
+            json!([stamp(MIN, 3, 3)]),
+        ),
+        (
+            json!({"scaleSettings": {"minReplicas": 3}}),
+            1,
+            json!([min(1), stamp(MIN, 1, 3)]),
+        ),
+        (
             json!({"scaleSettings": {"minReplicas": 3, "maxReplicas": 10}}),
-            1
+            1,
+            json!([min(1), max(3), stamp(MIN, 1, 3)]),
         ),
-        json!([min(1), max(3)])
-    );
-    assert_eq!(
-        revise(
+        (
             json!({"scaleSettings": {"minReplicas": 3, "maxReplicas": 3}}),
-            2
+            2,
+            json!([min(2), max(2), stamp(MIN, 2, 3)]),
         ),
-        json!([min(2), max(2)])
-    );
-    assert_eq!(
-        revise(
+        (
             json!({"replicas": 4, "scaleSettings": {"minReplicas": 3}}),
-            2
+            2,
+            json!([replicas(2), stamp(REPLICAS, 2, 4)]),
         ),
-        json!([replicas(2)])
-    );
-    assert_eq!(
-        revise(
+        (
             json!({"replicas": 4, "scaleSettings": {"minReplicas": 3, "maxReplicas": 4}}),
-            2
+            2,
+            json!([replicas(2), max(3), stamp(REPLICAS, 2, 4)]),
         ),
-        json!([replicas(2), max(3)])
-    );
-    assert_eq!(
-        revise(
+        (
             json!({"scaleSettings": {"minReplicas": 0, "maxReplicas": 4}}),
-            2
+            2,
+            json!([min(2), stamp(MIN, 2, 0)]),
         ),
-        json!([min(2)])
-    );
+    ] {
+        assert_eq!(revise(spec.clone(), share), expected, "{spec}");
+    }
+    // An object without annotations gets them.
+    let object = json!({"spec": {"replicas": 1}});
+    let revised = patch(&call("ReviseReplica", &object, &json!({"replicas": 1})));
+    let value = format!(r#"{{"field":"{REPLICAS}","share":1,"total":1}}"#);
+    assert_eq!(revised[0], add("/metadata/annotations", json!({})));
+    assert_eq!(revised[1]["value"], value);
 }
 
 #[test]
@@ -168,6 +174,30 @@ fn a_former_share_of_karmada_is_not_retained() {
         let more = json!({"observedObject": observed});
         let patch = patch(&call("Retain", &json!({"spec": {}}), &more));
         assert_eq!(patch, expected, "{managed_fields}");
+    }
+
+    // The annotation says more than the writer: Karmada may have written a number of the cell back.
+    for (annotation, expected) in [
+        (
+            r#"{"field":"spec.replicas","share":7,"total":9}"#,
+            json!([]),
+        ),
+        (
+            r#"{"field":"spec.scaleSettings.minReplicas","share":2,"total":4}"#,
+            json!([{"op": "add", "path": "/spec/replicas", "value": 7}]),
+        ),
+        ("7", json!([])),
+    ] {
+        let observed = json!({
+            "metadata": {
+                "annotations": {"compute.datumapis.com/assigned-replicas": annotation},
+                "managedFields": [by_karmada],
+            },
+            "spec": {"replicas": 7},
+        });
+        let more = json!({"observedObject": observed});
+        let patch = patch(&call("Retain", &json!({"spec": {}}), &more));
+        assert_eq!(patch, expected, "{annotation}");
     }
 }
 

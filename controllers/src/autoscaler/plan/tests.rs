@@ -1,3 +1,4 @@
+use api::annotations::ASSIGNED_REPLICAS;
 use api::quantity::Quantity;
 use api::workload::{MetricSpec, MetricTarget, ResourceMetricSource};
 use k8s_openapi::api::autoscaling::v2::{
@@ -6,6 +7,9 @@ use k8s_openapi::api::autoscaling::v2::{
 
 use super::*;
 use crate::fixtures::{self, terminating};
+
+const CELL: ReplicasFrom = ReplicasFrom::Cell;
+const HUB: ReplicasFrom = ReplicasFrom::Hub;
 
 fn cpu(target: MetricTarget) -> MetricSpec {
     let resource = ResourceMetricSource {
@@ -41,6 +45,15 @@ fn with_replicas(deployment: &WorkloadDeployment, replicas: i32) -> WorkloadDepl
     deployment
 }
 
+/// Returns the deployment with a number in the cell. The hub's object has no number.
+fn with_number_of_cell(deployment: &WorkloadDeployment, replicas: i32) -> WorkloadDeployment {
+    let mut deployment = with_replicas(deployment, replicas);
+    let value = r#"{"field":"spec.scaleSettings.minReplicas","share":2,"total":4}"#;
+    let annotations = deployment.metadata.annotations.get_or_insert_default();
+    annotations.insert(ASSIGNED_REPLICAS.to_owned(), value.to_owned());
+    deployment
+}
+
 /// Returns a deployment without autoscaling settings.
 fn unscaled(deployment: &WorkloadDeployment) -> WorkloadDeployment {
     let mut deployment = deployment.clone();
@@ -69,12 +82,12 @@ fn autoscaler(deployment: &WorkloadDeployment, desired: i32) -> HorizontalPodAut
 fn step(
     deployment: &WorkloadDeployment,
     autoscaler: Option<&HorizontalPodAutoscaler>,
-    is_assigned: Option<bool>,
+    replicas_from: Option<ReplicasFrom>,
 ) -> Option<AutoscalerStep> {
     plan(&Observed {
         deployment,
         autoscaler,
-        is_assigned,
+        replicas_from,
     })
 }
 
@@ -94,7 +107,7 @@ fn the_autoscaler_comes_before_the_number_and_the_number_goes_before_the_autosca
     let ask = Some(AutoscalerStep::AskWhoSetReplicas);
     assert_eq!(step(&off, Some(&made), None), ask);
     let clear = Some(AutoscalerStep::ClearReplicas);
-    assert_eq!(step(&off, Some(&made), Some(false)), clear);
+    assert_eq!(step(&off, Some(&made), Some(CELL)), clear);
     let delete = Some(AutoscalerStep::Delete);
     assert_eq!(step(&unscaled(&new), Some(&made), None), delete);
     assert_eq!(step(&unscaled(&new), None, None), None);
@@ -108,16 +121,36 @@ fn an_assigned_number_has_no_autoscaler() {
     let assigned = with_replicas(&scaled(2, 5), 3);
     let made = autoscaler(&assigned, 4);
     assert_eq!(step(&assigned, None, None), ask);
-    assert_eq!(step(&assigned, None, Some(true)), None);
+    assert_eq!(step(&assigned, None, Some(HUB)), None);
     assert_eq!(step(&assigned, Some(&made), None), ask);
-    assert_eq!(step(&assigned, Some(&made), Some(true)), delete);
-    assert_eq!(step(&unscaled(&assigned), Some(&made), Some(true)), delete);
+    assert_eq!(step(&assigned, Some(&made), Some(HUB)), delete);
+    assert_eq!(step(&unscaled(&assigned), Some(&made), Some(HUB)), delete);
     assert_eq!(step(&unscaled(&assigned), None, None), None);
 
     // Another program has set the number: a user through `scale`, or an autoscaler that was deleted.
     let ensure = Some(AutoscalerStep::Ensure(Box::new(spec(&assigned))));
-    assert_eq!(step(&assigned, None, Some(false)), ensure);
-    assert_eq!(step(&assigned, Some(&made), Some(false)), None);
+    assert_eq!(step(&assigned, None, Some(CELL)), ensure);
+    assert_eq!(step(&assigned, Some(&made), Some(CELL)), None);
+}
+
+/// Karmada wrote a number back that the cell had removed.
+#[test]
+fn a_retained_number_is_removed_again() {
+    let retained = with_number_of_cell(&scaled(2, 5), 4);
+    let off = unscaled(&retained);
+    let made = autoscaler(&scaled(2, 5), 3);
+    let ask = Some(AutoscalerStep::AskWhoSetReplicas);
+    let clear = Some(AutoscalerStep::ClearReplicas);
+    let from = Some(ReplicasFrom::Retained);
+    assert_eq!(step(&off, None, None), ask);
+    assert_eq!(step(&off, None, from), clear);
+    assert_eq!(step(&off, Some(&made), from), clear);
+    // With settings, the autoscaler corrects it.
+    assert_eq!(step(&retained, Some(&made), from), None);
+    let ensure = Some(AutoscalerStep::Ensure(Box::new(spec(&retained))));
+    assert_eq!(step(&retained, None, from), ensure);
+    // The number of another autoscaler, or of a user, stays.
+    assert_eq!(step(&off, None, Some(CELL)), None);
 }
 
 #[test]
@@ -210,9 +243,9 @@ fn a_metric_that_no_autoscaler_has_is_named_and_changes_nothing() {
         assert_eq!(step(&assigned, None, None), None);
         let ask = Some(AutoscalerStep::AskWhoSetReplicas);
         assert_eq!(step(&assigned, Some(&made), None), ask);
-        assert_eq!(step(&assigned, Some(&made), Some(false)), None);
+        assert_eq!(step(&assigned, Some(&made), Some(CELL)), None);
         let delete = Some(AutoscalerStep::Delete);
-        assert_eq!(step(&assigned, Some(&made), Some(true)), delete);
+        assert_eq!(step(&assigned, Some(&made), Some(HUB)), delete);
     }
     // A quantity is written as the API server stores it.
     let mut deployment = scaled(2, 5);
@@ -246,26 +279,32 @@ fn the_writer_of_the_number_is_in_the_managed_fields() {
     for (entries, expected) in [
         (
             vec![entry("karmada-controller-manager", None, replicas)],
-            true,
+            HUB,
         ),
-        (vec![entry("karmada-agent", None, replicas)], true),
+        (vec![entry("karmada-agent", None, replicas)], HUB),
         (
             vec![
                 entry("karmada-controller-manager", None, "f:template"),
                 entry("kube-controller-manager", Some("scale"), replicas),
             ],
-            false,
+            CELL,
         ),
-        (vec![entry("kubectl", Some("scale"), replicas)], false),
+        (vec![entry("kubectl", Some("scale"), replicas)], CELL),
         (
             vec![entry("compute-federation-autoscaler", None, replicas)],
-            false,
+            CELL,
         ),
-        (vec![], false),
+        (vec![], CELL),
     ] {
         let mut deployment = json!(scaled(1, 2));
         deployment["metadata"]["managedFields"] = json!(entries);
-        let deployment = serde_json::from_value(deployment).unwrap();
-        assert_eq!(was_assigned(&deployment), expected, "{entries:?}");
+        let deployment: WorkloadDeployment = serde_json::from_value(deployment).unwrap();
+        assert_eq!(replicas_from(&deployment), expected, "{entries:?}");
+        let expected = match expected {
+            ReplicasFrom::Hub => ReplicasFrom::Retained,
+            other => other,
+        };
+        let deployment = with_number_of_cell(&deployment, 3);
+        assert_eq!(replicas_from(&deployment), expected, "{entries:?}");
     }
 }
