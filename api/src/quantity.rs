@@ -85,6 +85,11 @@ impl Amount {
         format: Format::DecimalSi,
     };
 
+    /// Returns an amount of this many billionths, which is printed with this family of suffixes.
+    pub fn new(nanos: i128, format: Format) -> Self {
+        Self { nanos, format }
+    }
+
     /// Returns the value in billionths.
     pub fn nanos(self) -> i128 {
         self.nanos

@@ -17,6 +17,7 @@ mod fast;
 mod fields;
 pub mod fold;
 mod instance;
+pub mod lua;
 mod patch;
 mod quantities;
 mod raw;

@@ -1,5 +1,5 @@
-//! JSON patches (RFC 6902) in the responses of the webhook. Every operation in a patch is `add`. The operation `add`
-//! also replaces an existing field.
+//! JSON patches (RFC 6902) in the responses of the webhook. Every operation in a patch of the native
+//! interpreter is `add`. The operation `add` also replaces an existing field.
 
 use serde::Serialize;
 
@@ -8,6 +8,16 @@ use serde::Serialize;
 pub(crate) struct Patch(Vec<u8>);
 
 impl Patch {
+    /// Returns a patch of these operations.
+    pub(crate) fn of_operations(operations: &[serde_json::Value]) -> Self {
+        let mut patch = Self::default();
+        for operation in operations {
+            patch.0.push(if patch.0.is_empty() { b'[' } else { b',' });
+            patch.0.extend_from_slice(operation.to_string().as_bytes());
+        }
+        patch
+    }
+
     /// Sets the field at this JSON pointer. The parent of the field must exist. `write` appends the value as JSON. If
     /// there is no value, `write` returns false, and the patch does not change.
     pub(crate) fn add_written(

@@ -28,7 +28,8 @@ pub(crate) struct Args {
 enum Scope {
     /// The quick tests: pure code, and tests that need one process.
     Unit,
-    /// A comparison of the answers of the webhook server with those of the Go webhooks.
+    /// A comparison of the answers of the webhook server with those of the Go webhooks, and of the runtime for Lua
+    /// customizations with Karmada's engine.
     Answers,
     /// Checks of alerts, recording rules and dashboards with promtool.
     Monitoring,
@@ -82,6 +83,15 @@ const MONITORING: &[&str] = &[
     "compute-federation",
     "--test",
     "monitoring",
+];
+/// The runtime for Lua customizations beside Karmada's engine.
+const LUA: &[&str] = &[
+    "test",
+    "--locked",
+    "--package",
+    "compute-federation",
+    "--test",
+    "lua",
 ];
 /// Tests that need a federation.
 const FEDERATION: &[&str] = &[
@@ -229,7 +239,9 @@ fn unit(filter: Option<&str>) -> anyhow::Result<()> {
 
 fn answers() -> anyhow::Result<()> {
     step("answers of the Go webhooks");
-    bench::check_answers()
+    bench::check_answers()?;
+    step("Lua customizations beside Karmada's engine");
+    cargo(LUA)
 }
 
 fn monitoring(filter: Option<&str>) -> anyhow::Result<()> {

@@ -17,6 +17,9 @@ pub struct ResourceInterpreterCustomizationSpec {
     /// The interpreted kind.
     #[serde(default)]
     pub target: CustomizationTarget,
+    /// The scripts.
+    #[serde(default)]
+    pub customizations: CustomizationRules,
 }
 
 /// Names a kind.
@@ -29,6 +32,45 @@ pub struct CustomizationTarget {
     /// The kind.
     #[serde(default)]
     pub kind: String,
+}
+
+/// A script per operation of the interpreter.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CustomizationRules {
+    /// InterpretComponent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub component_resource: Option<LuaScript>,
+    /// InterpretDependency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dependency_interpretation: Option<LuaScript>,
+    /// InterpretHealth.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health_interpretation: Option<LuaScript>,
+    /// InterpretReplica.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replica_resource: Option<LuaScript>,
+    /// ReviseReplica.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replica_revision: Option<LuaScript>,
+    /// Retain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention: Option<LuaScript>,
+    /// AggregateStatus.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status_aggregation: Option<LuaScript>,
+    /// InterpretStatus.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status_reflection: Option<LuaScript>,
+}
+
+/// The script of one operation.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LuaScript {
+    /// The source, in Lua 5.1.
+    #[serde(default)]
+    pub lua_script: String,
 }
 
 #[cfg(test)]

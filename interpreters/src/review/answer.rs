@@ -6,10 +6,11 @@ use base64::Engine;
 use base64::engine::Simd;
 use base64::engine::general_purpose::PAD;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::kind::InterpretedKind;
 use super::operation::Operation;
-use super::outcome::{Component, Dependencies, OperationOutcome, Requirements};
+use super::outcome::{Component, Dependencies, FieldOf, OperationOutcome, Requirements};
 use super::request::RequestMeta;
 use crate::error::InterpretError;
 
@@ -43,13 +44,13 @@ struct InterpretResponse<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<RequestStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    replica_requirements: Option<Requirements>,
+    replica_requirements: Option<FieldOf<Requirements, Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     replicas: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    components: Option<Vec<Component>>,
+    components: Option<FieldOf<Vec<Component>, Vec<Value>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    dependencies: Option<Dependencies<'a>>,
+    dependencies: Option<FieldOf<Dependencies<'a>, Vec<Value>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     healthy: Option<bool>,
 }
@@ -116,7 +117,10 @@ fn write(response: &InterpretResponse<'_>, last: &LastField<'_>) -> serde_json::
     const WITHOUT_LARGE_PARTS: usize = 512;
     let dependencies = response.dependencies.as_ref();
     let large_parts = match last {
-        LastField::None => dependencies.map_or(0, Dependencies::max_size),
+        LastField::None => match dependencies {
+            Some(FieldOf::Native(dependencies)) => dependencies.max_size(),
+            Some(FieldOf::Script(_)) | None => 0,
+        },
         LastField::Patch(patch) => base64_size(patch),
         LastField::Status(status) => status.len(),
     };
@@ -160,12 +164,29 @@ impl<'a> InterpretResponse<'a> {
                 requirements,
             } => {
                 self.replicas = Some(replicas);
-                self.replica_requirements = requirements;
+                self.replica_requirements = requirements.map(FieldOf::Native);
             }
-            OperationOutcome::Components(components) => self.components = Some(components),
+            OperationOutcome::ScriptReplicas {
+                replicas,
+                requirements,
+            } => {
+                self.replicas = Some(replicas);
+                self.replica_requirements = requirements.map(FieldOf::Script);
+            }
+            OperationOutcome::Components(components) => {
+                self.components = Some(FieldOf::Native(components));
+            }
+            OperationOutcome::ScriptComponents(components) => {
+                self.components = Some(FieldOf::Script(components));
+            }
             // `write` appends these parts to the body.
             OperationOutcome::Patch(_) | OperationOutcome::Status(_) => {}
-            OperationOutcome::Dependencies(dependencies) => self.dependencies = Some(dependencies),
+            OperationOutcome::Dependencies(dependencies) => {
+                self.dependencies = Some(FieldOf::Native(dependencies));
+            }
+            OperationOutcome::ScriptDependencies(dependencies) => {
+                self.dependencies = Some(FieldOf::Script(dependencies));
+            }
             OperationOutcome::Health(healthy) => self.healthy = Some(healthy),
         }
     }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 use crate::patch::Patch;
 
@@ -20,6 +21,21 @@ pub(crate) enum OperationOutcome<'a> {
     /// The JSON text of a status.
     Status(Cow<'a, str>),
     Health(bool),
+    /// The replicas and the requirements that a Lua script returns.
+    ScriptReplicas {
+        replicas: i32,
+        requirements: Option<Value>,
+    },
+    ScriptComponents(Vec<Value>),
+    ScriptDependencies(Vec<Value>),
+}
+
+/// A field of an answer: of the native interpreter, or the JSON that a Lua script returns.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum FieldOf<N, S> {
+    Native(N),
+    Script(S),
 }
 
 /// The resources that one replica needs (Karmada's `ReplicaRequirements`).

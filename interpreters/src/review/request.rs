@@ -121,6 +121,20 @@ impl<'a> InterpretRequest<'a> {
         })
     }
 
+    /// Returns the `apiVersion` and the kind of the object.
+    pub(crate) fn target(&self) -> (String, &str) {
+        let GroupVersionKind {
+            group,
+            version,
+            kind,
+        } = &self.kind;
+        let api_version = match group.is_empty() {
+            true => version.to_string(),
+            false => format!("{group}/{version}"),
+        };
+        (api_version, kind)
+    }
+
     /// Returns the object. Depending on the operation, this is the desired object, the template or the object in the
     /// cell.
     pub(crate) fn object(&self) -> Result<&'a str, InterpretError> {
@@ -143,7 +157,12 @@ impl<'a> InterpretRequest<'a> {
 
     /// Returns the reports of the cells as a JSON list. If the list is empty, Karmada omits the field.
     pub(crate) fn aggregated_status(&self) -> &'a str {
-        self.aggregated_status.map_or("[]", RawValue::get)
+        self.reported_status().unwrap_or("[]")
+    }
+
+    /// Returns the reports of the cells as a JSON list. Returns `None` if the request does not have the field.
+    pub(crate) fn reported_status(&self) -> Option<&'a str> {
+        self.aggregated_status.map(RawValue::get)
     }
 }
 

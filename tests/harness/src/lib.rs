@@ -34,6 +34,7 @@ mod inotify;
 pub mod installation;
 mod karmada;
 pub mod kustomize;
+pub mod lua_suite;
 pub mod manager;
 pub mod manifests;
 pub mod milo;

@@ -17,6 +17,8 @@ import (
 const (
 	referencedData     = "compute.datumapis.com/expected-referenced-data"
 	templateGeneration = "resourcetemplate.karmada.io/generation"
+	// assignedReplicas is the path of the annotation that records a share.
+	assignedReplicas = "/metadata/annotations/compute.datumapis.com~1assigned-replicas"
 )
 
 var instanceTypes = map[string]corev1.ResourceList{
@@ -122,12 +124,40 @@ func componentRequirements(resources corev1.ResourceList) *workv1alpha2.Componen
 	return &workv1alpha2.ComponentReplicaRequirements{ResourceRequest: resources}
 }
 
+// assigned is the value of the annotation that records a share.
+type assigned struct {
+	Field      string `json:"field"`
+	Generation *int64 `json:"generation,omitempty"`
+	Share      int32  `json:"share"`
+	Total      int32  `json:"total"`
+}
+
 func (d *deployment) revise(share int32) (interpreter.Response, error) {
 	total, err := d.desired()
 	// A share of 0 is from a binding without assigned replicas.
-	if err != nil || total == share || share <= 0 && total > 0 {
+	if err != nil || share <= 0 && total > 0 {
 		return interpreter.Succeeded(""), err
 	}
+	field := "spec.scaleSettings.minReplicas"
+	if d.Spec.Replicas != nil {
+		field = "spec.replicas"
+	}
+	var operations []operation
+	if total != share {
+		operations = d.divide(share, total)
+	}
+	record, err := json.Marshal(assigned{field, d.Metadata.Generation, share, total})
+	if err != nil {
+		return interpreter.Response{}, err
+	}
+	if d.Metadata.Annotations == nil {
+		operations = append(operations, add("/metadata/annotations", map[string]string{}))
+	}
+	return patched(append(operations, add(assignedReplicas, string(record)))...)
+}
+
+// divide sets the share, and the part of the maximum.
+func (d *deployment) divide(share, total int32) []operation {
 	scale := d.Spec.ScaleSettings
 	var operations []operation
 	var minimum int32
@@ -147,7 +177,7 @@ func (d *deployment) revise(share int32) (interpreter.Response, error) {
 			operations = append(operations, add("/spec/scaleSettings/maxReplicas", part))
 		}
 	}
-	return patched(operations...)
+	return operations
 }
 
 func (d *deployment) retain(observed *runtime.RawExtension) (interpreter.Response, error) {

@@ -9,7 +9,7 @@ use super::Section;
 use super::citations::rust_files;
 
 /// Crate, name and meaning of a constant. The name is unique in its crate.
-const CONSTANTS: [(&str, &str, &str); 56] = [
+const CONSTANTS: [(&str, &str, &str); 61] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
@@ -64,6 +64,31 @@ const CONSTANTS: [(&str, &str, &str); 56] = [
         "interpreters",
         "RESOURCES_MAX",
         "Resources of one container, and of one Instance.",
+    ),
+    (
+        "interpreters",
+        "INSTRUCTIONS_MAX",
+        "Instructions of one call of a Lua script, with the steps of pattern matching.",
+    ),
+    (
+        "interpreters",
+        "SCRIPT_MEMORY_MAX",
+        "Memory of one call of a Lua script, with the objects of the request, in bytes.",
+    ),
+    (
+        "interpreters",
+        "RESULT_MAX",
+        "Result of a Lua script as JSON, in bytes.",
+    ),
+    (
+        "interpreters",
+        "LEVELS_MAX",
+        "Levels of tables in the result of a Lua script.",
+    ),
+    (
+        "interpreters",
+        "SEARCHED_MAX",
+        "Longest text in which a Lua script searches, in bytes. Karmada's engine has the same limit.",
     ),
     (
         "webhooks",

@@ -1,0 +1,339 @@
+//! Runs the Lua scripts of ResourceInterpreterCustomizations, with the rules of Karmada's engine. See
+//! docs/concepts/lua.md.
+//!
+//! A script runs within bounds: instructions, memory, size of the result. This module reads no clock. The caller sets a
+//! [`StopFlag`] when the time of a call is over.
+
+mod budget;
+mod customization;
+mod diff;
+mod kube;
+mod pattern;
+mod sandbox;
+mod values;
+mod vm;
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use api::karmada::ResourceInterpreterCustomization;
+use jiff::Timestamp;
+use mlua::{MultiValue, Value};
+use serde_json::Value as Json;
+
+pub use budget::{Limits, StopFlag};
+pub use customization::CustomizationError;
+
+use crate::error::InterpretError;
+use crate::patch::Patch;
+use crate::raw::parse;
+use crate::review::{
+    self, InterpretRequest, Interpretation, MalformedReview, Operation, OperationOutcome,
+};
+use customization::{PlacedScript, Scripts};
+use values::JsonReader;
+use vm::{Argument, CallContext, CallError, Vm};
+
+/// How many idle states of Lua are kept. More calls at once create more states.
+const IDLE_MAX: usize = 8;
+
+/// Answers requests with the scripts of customizations.
+pub struct LuaInterpreter {
+    scripts: Scripts,
+    limits: Limits,
+    idle: Mutex<Vec<Vm>>,
+}
+
+impl fmt::Debug for LuaInterpreter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LuaInterpreter")
+            .field("scripts", &self.scripts)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+impl LuaInterpreter {
+    /// Compiles the scripts of these customizations.
+    ///
+    /// # Errors
+    ///
+    /// Every script that does not compile, and every customization without a target.
+    pub fn new(
+        customizations: &[ResourceInterpreterCustomization],
+        limits: Limits,
+    ) -> Result<Self, Vec<CustomizationError>> {
+        Ok(Self {
+            scripts: Scripts::compile(customizations)?,
+            limits,
+            idle: Mutex::default(),
+        })
+    }
+
+    /// Answers one `ResourceInterpreterContext`. `now` is the time that scripts see. The script ends when `stop` is
+    /// set.
+    ///
+    /// # Errors
+    ///
+    /// The same errors as [`interpret`](crate::interpret).
+    pub fn interpret(
+        &self,
+        body: &[u8],
+        now: Timestamp,
+        stop: &StopFlag,
+    ) -> Result<Interpretation, MalformedReview> {
+        let request = review::decode(review::text(body)?)?;
+        let outcome = self.outcome(&request, now, stop);
+        Ok(review::encode(&request.meta(), outcome))
+    }
+
+    fn outcome<'a>(
+        &self,
+        request: &InterpretRequest<'a>,
+        now: Timestamp,
+        stop: &StopFlag,
+    ) -> Result<OperationOutcome<'a>, InterpretError> {
+        let operation = request.operation()?;
+        let (api_version, kind) = request.target();
+        let numbers = self.scripts.of(&api_version, kind, operation);
+        let numbers =
+            numbers.map_err(|problem| InterpretError::new("request.operation", problem))?;
+        let call = Call {
+            interpreter: self,
+            request,
+            context: CallContext {
+                limits: &self.limits,
+                stop,
+                now,
+            },
+        };
+        match operation {
+            Operation::InterpretDependency => call.dependencies(numbers),
+            _ => match numbers {
+                [number, ..] => call.one(operation, *number),
+                [] => Err(InterpretError::missing("request.operation")),
+            },
+        }
+    }
+}
+
+/// One request to the scripts.
+struct Call<'c, 'a> {
+    interpreter: &'c LuaInterpreter,
+    request: &'c InterpretRequest<'a>,
+    context: CallContext<'c>,
+}
+
+impl<'a> Call<'_, 'a> {
+    fn one(
+        &self,
+        operation: Operation,
+        number: usize,
+    ) -> Result<OperationOutcome<'a>, InterpretError> {
+        let object = self.request.object()?;
+        let object_argument = Argument::Json("request.object", object);
+        let limit = self.interpreter.limits.output;
+        let items = || match self.request.reported_status() {
+            Some(items) => Argument::Json("request.aggregatedStatus", items),
+            None => Argument::Absent,
+        };
+        match operation {
+            Operation::InterpretHealth => self.run(number, &[object_argument], |results| {
+                match results.front() {
+                    Some(Value::Boolean(healthy)) => Ok(OperationOutcome::Health(*healthy)),
+                    other => Err(unexpected(other, "a boolean")),
+                }
+            }),
+            Operation::InterpretReplica => self.run(number, &[object_argument], |results| {
+                let replicas = replicas(results.front())?;
+                let requirements = match results.get(1) {
+                    None | Some(Value::Nil) => None,
+                    Some(table @ Value::Table(_)) => {
+                        Some(or_empty_object(json(table, limit, &[])?))
+                    }
+                    other => return Err(unexpected(other, "a table or nil as second result")),
+                };
+                Ok(OperationOutcome::ScriptReplicas {
+                    replicas,
+                    requirements,
+                })
+            }),
+            Operation::InterpretComponent => self.run(number, &[object_argument], |results| {
+                match results.front() {
+                    None | Some(Value::Nil) => Ok(OperationOutcome::ScriptComponents(Vec::new())),
+                    Some(table) => list(table, limit).map(OperationOutcome::ScriptComponents),
+                }
+            }),
+            Operation::InterpretStatus => self.run(number, &[object_argument], |results| {
+                let status = or_empty_object(json(table(results.front())?, limit, &[])?);
+                Ok(OperationOutcome::Status(status.to_string().into()))
+            }),
+            Operation::ReviseReplica => {
+                let before: Json = parse("request.object", object)?;
+                let share = Argument::Number(self.request.replicas());
+                self.run(number, &[object_argument, share], |results| {
+                    patch(results.front(), limit, &before, &[&before])
+                })
+            }
+            Operation::Retain => {
+                let observed = self.request.observed_object()?;
+                let before: Json = parse("request.object", object)?;
+                let in_cell: Json = parse("request.observedObject", observed)?;
+                let observed = Argument::Json("request.observedObject", observed);
+                self.run(number, &[object_argument, observed], |results| {
+                    patch(results.front(), limit, &before, &[&before, &in_cell])
+                })
+            }
+            Operation::AggregateStatus => {
+                let before: Json = parse("request.object", object)?;
+                self.run(number, &[object_argument, items()], |results| {
+                    patch(results.front(), limit, &before, &[])
+                })
+            }
+            Operation::InterpretDependency => self.dependencies(&[number]),
+        }
+    }
+
+    /// Returns the dependencies that any of the scripts names, sorted.
+    fn dependencies(&self, numbers: &[usize]) -> Result<OperationOutcome<'a>, InterpretError> {
+        let limit = self.interpreter.limits.output;
+        let mut all: Vec<Json> = Vec::new();
+        for &number in numbers {
+            let object = Argument::Json("request.object", self.request.object()?);
+            let found = self.run(number, &[object], |results| {
+                list(table(results.front())?, limit)
+            })?;
+            for dependency in found {
+                if !all.contains(&dependency) {
+                    all.push(dependency);
+                }
+            }
+        }
+        let key = |dependency: &Json| {
+            ["apiVersion", "kind", "namespace", "name"].map(|field| {
+                let text = dependency.get(field).and_then(Json::as_str);
+                text.unwrap_or_default().to_owned()
+            })
+        };
+        all.sort_by_cached_key(key);
+        Ok(OperationOutcome::ScriptDependencies(all))
+    }
+
+    /// Runs a script in a state of Lua that no other call uses.
+    fn run<R>(
+        &self,
+        number: usize,
+        arguments: &[Argument<'_>],
+        read: impl FnOnce(MultiValue) -> Result<R, CallError>,
+    ) -> Result<R, InterpretError> {
+        let interpreter = self.interpreter;
+        let Some(placed) = interpreter.scripts.all.get(number) else {
+            return Err(InterpretError::missing("request.operation"));
+        };
+        let named = |error| named(error, placed);
+        let idle = || {
+            interpreter
+                .idle
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        let kept = idle().pop();
+        let mut vm = match kept {
+            Some(vm) => vm,
+            None => Vm::create().map_err(named)?,
+        };
+        let result = vm.call(number, &placed.script, arguments, &self.context, read);
+        if vm.clean() {
+            let mut idle = idle();
+            if idle.len() < IDLE_MAX {
+                idle.push(vm);
+            }
+        }
+        result.map_err(named)
+    }
+}
+
+fn named(error: CallError, placed: &PlacedScript) -> InterpretError {
+    match error {
+        CallError::Input(field, problem) => InterpretError::new(field, problem),
+        CallError::Script(problem) => {
+            let (customization, rule) = (&placed.customization, placed.rule);
+            let field = format_args!(
+                "ResourceInterpreterCustomization {customization}, spec.customizations.{rule}.luaScript"
+            );
+            InterpretError::new(field, problem)
+        }
+    }
+}
+
+fn unexpected(given: Option<&Value>, expected: &str) -> CallError {
+    let given = given.unwrap_or(&Value::Nil).type_name();
+    CallError::Script(format!(
+        "the script returns {given}, must return {expected}"
+    ))
+}
+
+fn table(result: Option<&Value>) -> Result<&Value, CallError> {
+    match result {
+        Some(table @ Value::Table(_)) => Ok(table),
+        other => Err(unexpected(other, "a table")),
+    }
+}
+
+fn json(value: &Value, limit: usize, references: &[&Json]) -> Result<Json, CallError> {
+    JsonReader::read(value, limit, references).map_err(|error| {
+        let (path, problem) = (error.path, error.problem);
+        CallError::Script(match path.is_empty() {
+            true => format!("the result {problem}"),
+            false => format!("the result: {} {problem}", path.trim_start_matches('.')),
+        })
+    })
+}
+
+fn list(value: &Value, limit: usize) -> Result<Vec<Json>, CallError> {
+    match json(value, limit, &[])? {
+        Json::Array(elements) => Ok(elements),
+        _ => Err(CallError::Script(
+            "the script returns a table with names, must return a list".to_owned(),
+        )),
+    }
+}
+
+fn or_empty_object(json: Json) -> Json {
+    match json.as_array().is_some_and(Vec::is_empty) {
+        true => Json::Object(serde_json::Map::new()),
+        false => json,
+    }
+}
+
+/// Returns the number of replicas, without its fraction.
+fn replicas(result: Option<&Value>) -> Result<i32, CallError> {
+    match result {
+        Some(Value::Integer(number)) => {
+            Ok(i32::try_from(*number).unwrap_or(if *number < 0 { i32::MIN } else { i32::MAX }))
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "a float saturates")]
+        Some(Value::Number(number)) => Ok(*number as i32),
+        other => Err(unexpected(other, "a number")),
+    }
+}
+
+/// Returns the patch that makes the object of a script out of the object of the request.
+fn patch<'a>(
+    result: Option<&Value>,
+    limit: usize,
+    before: &Json,
+    references: &[&Json],
+) -> Result<OperationOutcome<'a>, CallError> {
+    let after = or_empty_object(json(table(result)?, limit, references)?);
+    let kind = after.get("kind").and_then(Json::as_str);
+    if kind.is_none_or(str::is_empty) {
+        let problem = "the result: kind is missing; the script must return the whole object";
+        return Err(CallError::Script(problem.to_owned()));
+    }
+    let operations = diff::diff(before, &after);
+    Ok(OperationOutcome::Patch(Patch::of_operations(&operations)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,249 @@
+//! The functions of the library `string` that search for patterns, and texts of numbers.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use mlua::{Function, Lua, LuaString, MultiValue, Table, Value};
+
+use super::{argument_error, budget, fail, unsupported};
+use crate::lua::budget::Budget;
+use crate::lua::pattern::{Capture, Match, PatternError, find, find_plain};
+
+/// Longest text that is searched, in bytes, as in Karmada's engine.
+const SEARCHED_MAX: usize = 1_000_000;
+
+/// Replaces the functions of the library that cannot be interrupted, and those that Karmada's engine does not have.
+pub(super) fn install(lua: &Lua, library: &Table) -> mlua::Result<()> {
+    for name in ["dump", "gsub", "rep"] {
+        library.raw_set(name, unsupported(lua, format!("string.{name}"))?)?;
+    }
+    library.raw_set(
+        "find",
+        lua.create_function(|lua, given: MultiValue| find_in_text(lua, &given))?,
+    )?;
+    library.raw_set(
+        "match",
+        lua.create_function(|lua, given: MultiValue| match_in_text(lua, &given))?,
+    )?;
+    for name in ["gmatch", "gfind"] {
+        library.raw_set(
+            name,
+            lua.create_function(|lua, given: MultiValue| iterate(lua, &given))?,
+        )?;
+    }
+    Ok(())
+}
+
+/// Returns the function `tostring`, which prints numbers as Karmada's engine does. `original` prints other values.
+pub(super) fn to_string(lua: &Lua, original: Function) -> mlua::Result<Function> {
+    lua.create_function(move |lua, values: MultiValue| match values.front() {
+        #[expect(clippy::cast_precision_loss, reason = "it was a float")]
+        Some(Value::Integer(number)) => {
+            let text = lua.create_string(of_number(*number as f64))?;
+            Ok(Value::String(text))
+        }
+        Some(Value::Number(number)) => {
+            let text = lua.create_string(of_number(*number))?;
+            Ok(Value::String(text))
+        }
+        _ => original.call(values),
+    })
+}
+
+/// `string.find(text, pattern [, init [, plain]])`
+fn find_in_text(lua: &Lua, arguments: &MultiValue) -> mlua::Result<MultiValue> {
+    let (text, pattern, from) = searched(lua, "find", arguments)?;
+    let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
+    let is_plain = arguments
+        .get(3)
+        .is_some_and(|plain| !matches!(plain, Value::Nil | Value::Boolean(false)));
+    let Some(from) = from else {
+        return Ok(MultiValue::from_iter([Value::Nil]));
+    };
+    let found = if is_plain {
+        find_plain(&text, &pattern, from).map(|start| Match {
+            start,
+            end: start + pattern.len(),
+            captures: Vec::new(),
+        })
+    } else {
+        search(lua, &text, &pattern, from)?
+    };
+    let Some(found) = found else {
+        return Ok(MultiValue::from_iter([Value::Nil]));
+    };
+    let mut results = MultiValue::from_iter([position(found.start), integer(found.end)]);
+    for capture in &found.captures {
+        results.push_back(captured(lua, &text, *capture)?);
+    }
+    Ok(results)
+}
+
+/// `string.match(text, pattern [, init])`. Without a match, there is no result, as in Karmada's engine.
+fn match_in_text(lua: &Lua, arguments: &MultiValue) -> mlua::Result<MultiValue> {
+    let (text, pattern, from) = searched(lua, "match", arguments)?;
+    let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
+    match from {
+        Some(from) => match search(lua, &text, &pattern, from)? {
+            Some(found) => captures(lua, &text, &found),
+            None => Ok(MultiValue::new()),
+        },
+        None => Ok(MultiValue::new()),
+    }
+}
+
+/// `string.gmatch(text, pattern)`
+fn iterate(lua: &Lua, arguments: &MultiValue) -> mlua::Result<Function> {
+    let (text, pattern, _) = searched(lua, "gmatch", arguments)?;
+    let next = AtomicUsize::new(0);
+    lua.create_function(move |lua, _: MultiValue| {
+        let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
+        let from = next.load(Ordering::Relaxed);
+        if from > text.len() {
+            return Ok(MultiValue::from_iter([Value::Nil]));
+        }
+        let Some(found) = search(lua, &text, &pattern, from)? else {
+            next.store(usize::MAX, Ordering::Relaxed);
+            return Ok(MultiValue::from_iter([Value::Nil]));
+        };
+        // After an empty match, the search goes on behind the next byte.
+        let is_empty = found.start == found.end;
+        next.store(found.end + usize::from(is_empty), Ordering::Relaxed);
+        captures(lua, &text, &found)
+    })
+}
+
+/// Returns the text, the pattern, and the offset at which the search begins, if it is in the text.
+fn searched(
+    lua: &Lua,
+    function: &str,
+    arguments: &MultiValue,
+) -> mlua::Result<(LuaString, LuaString, Option<usize>)> {
+    let text = |index: usize| -> mlua::Result<LuaString> {
+        let value = arguments.get(index).unwrap_or(&Value::Nil);
+        let text = match value {
+            Value::String(text) => text.clone(),
+            #[expect(clippy::cast_precision_loss, reason = "it was a float")]
+            Value::Integer(number) => lua.create_string(of_number(*number as f64))?,
+            Value::Number(number) => lua.create_string(of_number(*number))?,
+            other => return Err(argument_error(lua, function, index + 1, "string", other)),
+        };
+        if text.as_bytes().len() > SEARCHED_MAX {
+            let problem = format_args!(
+                "{function}: argument #{} has more than {SEARCHED_MAX} bytes",
+                index + 1
+            );
+            return Err(fail(lua, problem));
+        }
+        Ok(text)
+    };
+    let (source, pattern) = (text(0)?, text(1)?);
+    let length = source.as_bytes().len();
+    let from = match arguments.get(2) {
+        None | Some(Value::Nil) => 1,
+        Some(value) => lua
+            .coerce_integer(value.clone())?
+            .ok_or_else(|| argument_error(lua, function, 3, "number", value))?,
+    };
+    let from = match usize::try_from(from) {
+        Ok(from) => from.saturating_sub(1),
+        // A negative index counts from the end.
+        Err(_) => length.saturating_sub(usize::try_from(from.unsigned_abs()).unwrap_or(usize::MAX)),
+    };
+    Ok((source, pattern, (from <= length).then_some(from)))
+}
+
+fn search(lua: &Lua, text: &[u8], pattern: &[u8], from: usize) -> mlua::Result<Option<Match>> {
+    let budget = budget(lua)?;
+    let budget: &Budget = &budget;
+    find(text, pattern, from, budget).map_err(|error| match error {
+        PatternError::Malformed(problem) => fail(lua, problem),
+        PatternError::Exceeded(exceeded) => mlua::Error::runtime(format!("{exceeded:?}")),
+    })
+}
+
+/// Returns the captures, or the whole match if there are none.
+fn captures(lua: &Lua, text: &[u8], found: &Match) -> mlua::Result<MultiValue> {
+    if found.captures.is_empty() {
+        let whole = Capture::Range(found.start, found.end);
+        return Ok(MultiValue::from_iter([captured(lua, text, whole)?]));
+    }
+    let captures = found.captures.iter();
+    captures
+        .map(|capture| captured(lua, text, *capture))
+        .collect()
+}
+
+fn captured(lua: &Lua, text: &[u8], capture: Capture) -> mlua::Result<Value> {
+    match capture {
+        Capture::Position(at) => Ok(position(at)),
+        Capture::Range(start, end) => {
+            let range = text.get(start..end).unwrap_or_default();
+            lua.create_string(range).map(Value::String)
+        }
+    }
+}
+
+/// Returns the position of an offset. The first position is 1.
+fn position(offset: usize) -> Value {
+    integer(offset + 1)
+}
+
+fn integer(number: usize) -> Value {
+    Value::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+/// Returns a number as text, as Karmada's engine prints it: without a fraction, it has no exponent.
+fn of_number(number: f64) -> String {
+    /// 2^63
+    const INTEGERS_END: f64 = 9_223_372_036_854_775_808.0;
+    /// The decimal exponents for which a number is printed without an exponent.
+    const PLAIN: std::ops::Range<i32> = -4..21;
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the value has no fraction, and is in the range"
+    )]
+    if number.fract() == 0.0 && number.abs() < INTEGERS_END {
+        return (number as i64).to_string();
+    }
+    if number.is_nan() {
+        return "NaN".to_owned();
+    }
+    if number.is_infinite() {
+        return if number > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
+    }
+    let scientific = format!("{number:e}");
+    let Some((digits, exponent)) = scientific.split_once('e') else {
+        return scientific;
+    };
+    let exponent: i32 = exponent.parse().unwrap_or_default();
+    if PLAIN.contains(&exponent) {
+        return number.to_string();
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_printed_as_go_prints_them() {
+        for (number, text) in [
+            (3.0, "3"),
+            (-0.5, "-0.5"),
+            (1e15, "1000000000000000"),
+            (9_007_199_254_740_992.0, "9007199254740992"),
+            (0.1 + 0.2, "0.30000000000000004"),
+            (1e-7, "1e-07"),
+            (0.0001, "0.0001"),
+            (1e21, "1e+21"),
+            (1e20, "100000000000000000000"),
+            (1.5e300, "1.5e+300"),
+            (f64::NAN, "NaN"),
+            (f64::INFINITY, "+Inf"),
+        ] {
+            assert_eq!(of_number(number), text);
+        }
+    }
+}

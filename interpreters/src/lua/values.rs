@@ -1,0 +1,431 @@
+//! Conversion between JSON and values of Lua, with Karmada's rules (docs/concepts/lua.md#values).
+
+use std::collections::HashSet;
+use std::ffi::c_void;
+use std::fmt;
+
+use mlua::{Lua, Table, Value};
+use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::{Deserializer, de};
+use serde_json::{Map, Number, Value as Json};
+
+/// Maximum depth of a result. JSON decoders have this limit, too.
+const LEVELS_MAX: usize = 120;
+
+const GAPS: &str = "is a list with gaps";
+const MIXED: &str = "is a table with keys that are not all texts, and not all numbers";
+
+/// Reads a JSON value as a value of Lua. A `null` is absent in Lua, and every number is a float.
+pub(super) struct LuaSeed<'l>(pub(super) &'l Lua);
+
+impl<'de> DeserializeSeed<'de> for LuaSeed<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "every number of Lua is a float, also in Karmada's engine"
+)]
+impl<'de> Visitor<'de> for LuaSeed<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Boolean(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Number(value as f64))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Number(value as f64))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Value::Number(value))
+    }
+
+    fn visit_str<E: de::Error>(self, value: &str) -> Result<Value, E> {
+        let text = self.0.create_string(value);
+        text.map(Value::String).map_err(E::custom)
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Nil)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Value, A::Error> {
+        let table = self.0.create_table().map_err(A::Error::custom)?;
+        while let Some(element) = elements.next_element_seed(LuaSeed(self.0))? {
+            if !element.is_nil() {
+                table.raw_push(element).map_err(A::Error::custom)?;
+            }
+        }
+        Ok(Value::Table(table))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+        let table = self.0.create_table().map_err(A::Error::custom)?;
+        while let Some(key) = fields.next_key_seed(LuaSeed(self.0))? {
+            let value = fields.next_value_seed(LuaSeed(self.0))?;
+            if !value.is_nil() {
+                table.raw_set(key, value).map_err(A::Error::custom)?;
+            }
+        }
+        Ok(Value::Table(table))
+    }
+}
+
+/// A value of Lua that is no JSON value.
+#[derive(Debug)]
+pub(super) struct NotJson {
+    /// Path of the value in the result, such as `.status.conditions[0]`.
+    pub(super) path: String,
+    pub(super) problem: &'static str,
+}
+
+impl NotJson {
+    fn new(problem: &'static str) -> Self {
+        Self {
+            path: String::new(),
+            problem,
+        }
+    }
+
+    fn within(mut self, step: &str) -> Self {
+        self.path.insert_str(0, step);
+        self
+    }
+}
+
+/// Converts a result to JSON.
+pub(super) struct JsonReader {
+    /// The tables that were read. Karmada allows each table only once in a result.
+    tables: HashSet<*const c_void>,
+    /// How many bytes the result can still have, roughly.
+    left: usize,
+    has_empty_table: bool,
+}
+
+impl JsonReader {
+    /// Reads a result of at most `limit` bytes. An empty table of Lua can be a list or an object. If one of the
+    /// `references` has an empty list or an empty object at the same path, the result has the same. Else it is removed,
+    /// unless it is the whole result.
+    pub(super) fn read(value: &Value, limit: usize, references: &[&Json]) -> Result<Json, NotJson> {
+        let mut reader = Self {
+            tables: HashSet::new(),
+            left: limit,
+            has_empty_table: false,
+        };
+        let mut json = reader.value(value, 0)?;
+        if reader.has_empty_table {
+            let mut empty = EmptyFields::default();
+            for reference in references {
+                empty.collect(reference, &mut String::new());
+            }
+            empty.restore(&mut json, &mut String::new());
+        }
+        Ok(json)
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<(), NotJson> {
+        let left = self.left.checked_sub(bytes);
+        self.left = left.ok_or_else(|| NotJson::new("the result is too large"))?;
+        Ok(())
+    }
+
+    fn value(&mut self, value: &Value, depth: usize) -> Result<Json, NotJson> {
+        /// Size of a value without its text, with a separator.
+        const SCALAR: usize = 8;
+        self.take(SCALAR)?;
+        match value {
+            Value::Nil => Ok(Json::Null),
+            Value::Boolean(value) => Ok(Json::Bool(*value)),
+            Value::Integer(value) => Ok(Json::from(*value)),
+            Value::Number(value) => number(*value),
+            Value::String(text) => {
+                let text = text.to_string_lossy();
+                self.take(text.len())?;
+                Ok(Json::String(text))
+            }
+            Value::Table(table) => self.table(table, depth),
+            Value::Function(_) => Err(NotJson::new("is a function")),
+            _ => Err(NotJson::new("is no table, text, number or boolean")),
+        }
+    }
+
+    fn table(&mut self, table: &Table, depth: usize) -> Result<Json, NotJson> {
+        if depth > LEVELS_MAX {
+            return Err(NotJson::new("has too many levels"));
+        }
+        if !self.tables.insert(table.to_pointer()) {
+            return Err(NotJson::new(
+                "is a table that is at another place of the result, too",
+            ));
+        }
+        let mut entries = Entries::default();
+        let mut problem = None;
+        let listed = table.for_each(|key: Value, value: Value| {
+            self.entry(&key, &value, depth, &mut entries)
+                .map_err(|error| {
+                    problem = Some(error);
+                    mlua::Error::runtime("the rest is not read")
+                })
+        });
+        match (problem, listed) {
+            (Some(problem), _) => Err(problem),
+            (None, Err(_)) => Err(NotJson::new("cannot be read")),
+            (None, Ok(())) => self.joined(entries),
+        }
+    }
+
+    /// Reads one entry of a table.
+    fn entry(
+        &mut self,
+        key: &Value,
+        value: &Value,
+        depth: usize,
+        entries: &mut Entries,
+    ) -> Result<(), NotJson> {
+        match key {
+            Value::String(key) => {
+                let key = key.to_string_lossy();
+                self.take(key.len())?;
+                let value = self.value(value, depth + 1);
+                let value = value.map_err(|error| error.within(&format!(".{key}")))?;
+                entries.fields.insert(key, value);
+                Ok(())
+            }
+            Value::Integer(index) => {
+                let value = self.value(value, depth + 1);
+                let value = value
+                    .map_err(|error| error.within(&format!("[{}]", index.saturating_sub(1))))?;
+                entries.elements.push((*index, value));
+                Ok(())
+            }
+            Value::Number(_) => Err(NotJson::new(GAPS)),
+            _ => Err(NotJson::new(MIXED)),
+        }
+    }
+
+    fn joined(&mut self, entries: Entries) -> Result<Json, NotJson> {
+        let Entries {
+            fields,
+            mut elements,
+        } = entries;
+        match (fields.is_empty(), elements.is_empty()) {
+            (true, true) => {
+                self.has_empty_table = true;
+                return Ok(Json::Array(Vec::new()));
+            }
+            (false, true) => return Ok(Json::Object(fields)),
+            (false, false) => return Err(NotJson::new(MIXED)),
+            (true, false) => {}
+        }
+        elements.sort_by_key(|(index, _)| *index);
+        let expected = 1_i64..;
+        if elements
+            .iter()
+            .zip(expected)
+            .any(|((index, _), expected)| *index != expected)
+        {
+            return Err(NotJson::new(GAPS));
+        }
+        Ok(Json::Array(
+            elements.into_iter().map(|(_, value)| value).collect(),
+        ))
+    }
+}
+
+/// The entries of a table. A table with both is no JSON value.
+#[derive(Default)]
+struct Entries {
+    fields: Map<String, Json>,
+    elements: Vec<(i64, Json)>,
+}
+
+/// Returns the number as JSON. A number without a fraction has no decimal point.
+fn number(value: f64) -> Result<Json, NotJson> {
+    /// 2^63. Below, a float without a fraction is an `i64`.
+    const INTEGERS_END: f64 = 9_223_372_036_854_775_808.0;
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the value has no fraction, and is in the range"
+    )]
+    if value.fract() == 0.0 && value.abs() < INTEGERS_END {
+        return Ok(Json::from(value as i64));
+    }
+    let number = Number::from_f64(value).map(Json::Number);
+    number.ok_or_else(|| NotJson::new("is not a finite number"))
+}
+
+/// The paths of the empty objects and lists in some objects. Indexes of lists do not count.
+#[derive(Default)]
+struct EmptyFields {
+    objects: HashSet<String>,
+    lists: HashSet<String>,
+}
+
+/// Runs `with` with the path of a field. No name of a field contains the separator.
+fn with_field<R>(path: &mut String, field: &str, with: impl FnOnce(&mut String) -> R) -> R {
+    let length = path.len();
+    path.push('\0');
+    path.push_str(field);
+    let result = with(path);
+    path.truncate(length);
+    result
+}
+
+impl EmptyFields {
+    fn collect(&mut self, json: &Json, path: &mut String) {
+        match json {
+            Json::Object(fields) if fields.is_empty() => {
+                self.objects.insert(path.clone());
+            }
+            Json::Array(elements) if elements.is_empty() => {
+                self.lists.insert(path.clone());
+            }
+            Json::Object(fields) => {
+                for (field, value) in fields {
+                    with_field(path, field, |path| self.collect(value, path));
+                }
+            }
+            Json::Array(elements) => {
+                for element in elements {
+                    self.collect(element, path);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn restore(&self, json: &mut Json, path: &mut String) {
+        match json {
+            Json::Object(fields) => {
+                fields.retain(|field, value| {
+                    with_field(path, field, |path| self.restore_value(value, path))
+                });
+            }
+            Json::Array(elements) => elements.retain_mut(|value| self.restore_value(value, path)),
+            _ => {}
+        }
+    }
+
+    /// Returns whether the value stays in the result.
+    fn restore_value(&self, value: &mut Json, path: &mut String) -> bool {
+        let is_empty = value.as_array().is_some_and(Vec::is_empty);
+        if !is_empty {
+            self.restore(value, path);
+            return true;
+        }
+        if self.objects.contains(path.as_str()) {
+            *value = Json::Object(Map::new());
+            return true;
+        }
+        self.lists.contains(path.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn to_lua(lua: &Lua, json: &str) -> Value {
+        let mut deserializer = serde_json::Deserializer::from_str(json);
+        LuaSeed(lua).deserialize(&mut deserializer).unwrap()
+    }
+
+    fn round_trip(json: &str, references: &[&Json]) -> Json {
+        let lua = Lua::new();
+        JsonReader::read(&to_lua(&lua, json), 1 << 20, references).unwrap()
+    }
+
+    #[test]
+    fn a_value_survives_apart_from_null_and_large_numbers() {
+        let text = r#"{"a":[1,2.5,"x",true],"b":{"c":-7},"d":null,"e":[null,1]}"#;
+        let expected = json!({"a": [1, 2.5, "x", true], "b": {"c": -7}, "e": [1]});
+        assert_eq!(round_trip(text, &[]), expected);
+        let large = round_trip("[9007199254740993, 1e300, 18446744073709551615]", &[]);
+        assert_eq!(large[0], json!(9_007_199_254_740_992_i64));
+        assert_eq!(large[1], json!(1e300));
+        assert_eq!(large[2].as_f64(), Some(18_446_744_073_709_551_616.0));
+    }
+
+    #[test]
+    fn an_empty_table_is_what_the_reference_has_at_its_path() {
+        let object = json!({
+            "a": {}, "b": [], "c": [{"d": {}}, {"d": [1]}], "e": {"f": []}, "g": [[]],
+        });
+        let text = object.to_string();
+        assert_eq!(round_trip(&text, &[&object]), object);
+        let removed = json!({"c": [{}, {"d": [1]}], "e": {}, "g": []});
+        assert_eq!(round_trip(&text, &[]), removed);
+        // An object wins over a list at the same path.
+        let both = json!({"a": [], "x": 1});
+        assert_eq!(
+            round_trip(r#"{"a":[]}"#, &[&object, &both]),
+            json!({"a": {}})
+        );
+        assert_eq!(round_trip("{}", &[]), json!([]));
+    }
+
+    #[test]
+    fn what_is_no_json_is_named_with_its_path() {
+        let lua = Lua::new();
+        for (script, path, problem) in [
+            (
+                "return {a = {b = {1, nil, 3}}}",
+                ".a.b",
+                "is a list with gaps",
+            ),
+            (
+                "return {a = {1, x = 2}}",
+                ".a",
+                "is a table with keys that are not all texts, and not all numbers",
+            ),
+            (
+                "return {[true] = 1}",
+                "",
+                "is a table with keys that are not all texts, and not all numbers",
+            ),
+            ("return {[1.5] = 1}", "", "is a list with gaps"),
+            ("return {a = {print}}", ".a[0]", "is a function"),
+            ("return {a = 0/0}", ".a", "is not a finite number"),
+            (
+                "local t = {1} return {a = t, b = {t}}",
+                "",
+                "is a table that is at another place of the result, too",
+            ),
+            (
+                "local t = {} t[1] = t return t",
+                "[0]",
+                "is a table that is at another place of the result, too",
+            ),
+            (
+                "local t = {} for i = 1, 200 do t = {t} end return t",
+                "",
+                "has too many levels",
+            ),
+            (
+                "return string.rep('x', 2000)",
+                "",
+                "the result is too large",
+            ),
+        ] {
+            let value: Value = lua.load(script).eval().unwrap();
+            let error = JsonReader::read(&value, 1500, &[]).unwrap_err();
+            assert_eq!(error.problem, problem, "{script}");
+            assert!(error.path.starts_with(path), "{script}: {}", error.path);
+        }
+    }
+}
