@@ -10,7 +10,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anstream::{AutoStream, ColorChoice as Colors};
-use anyhow::bail;
+use anyhow::{anyhow, bail};
+use interpreters::lua::{CustomizationError, Limits, LuaInterpreter, StopFlag};
 use interpreters::{InterpretError, Operation};
 use multicluster::clock;
 use serde_json::Value;
@@ -66,13 +67,32 @@ fn interpret(args: &InterpretArgs) -> anyhow::Result<Interpreted> {
     let task = args.task()?;
     let objects = objects(args, &task)?;
     let body = objects.body(task.operation);
-    let interpretation = interpreters::interpret(&body, clock::now())?;
+    let interpretation = match customizations(args)? {
+        Some(interpreter) => interpreter.interpret(&body, clock::now(), &StopFlag::default())?,
+        None => interpreters::interpret(&body, clock::now())?,
+    };
     if let Some(refusal) = interpretation.error {
         return Ok(Interpreted::Refused(refusal));
     }
     let answer = Answer::decode(task.operation, &interpretation.body, &objects.object)?;
     let text = render::text(&answer, &objects.object, args.output)?;
     Ok(Interpreted::Answered(text))
+}
+
+/// Returns the interpreter that runs the given customizations.
+fn customizations(args: &InterpretArgs) -> anyhow::Result<Option<LuaInterpreter>> {
+    if args.customization.is_empty() {
+        return Ok(None);
+    }
+    let mut all = Vec::new();
+    for file in &args.customization {
+        all.extend(files::customizations(file)?);
+    }
+    let interpreter = LuaInterpreter::new(&all, Limits::default()).map_err(|errors| {
+        let errors: Vec<_> = errors.iter().map(CustomizationError::to_string).collect();
+        anyhow!(errors.join("\n"))
+    })?;
+    Ok(Some(interpreter))
 }
 
 /// Checks that the object in the cell is the desired object.
@@ -155,7 +175,10 @@ fn objects(args: &InterpretArgs, task: &InterpretTask<'_>) -> anyhow::Result<Req
     };
     if let Some(observed) = &objects.observed {
         require_same(&objects.object, observed)?;
-        require_managed_fields(observed)?;
+        // Scripts have their own rules.
+        if args.customization.is_empty() {
+            require_managed_fields(observed)?;
+        }
     }
     objects.replicas = task.replicas;
     if let Some(file) = task.status {

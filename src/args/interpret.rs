@@ -40,6 +40,11 @@ pub(crate) struct InterpretArgs {
     #[arg(long, value_name = "NUMBER", alias = "desired-replica", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..))]
     replicas: Option<i32>,
 
+    /// File with ResourceInterpreterCustomizations. Their Lua scripts answer instead of the native interpreter, for any
+    /// kind. Can be given several times.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) customization: Vec<PathBuf>,
+
     /// Kubeconfig of the hub, to read an object from it. Nothing is written.
     #[arg(long, value_name = "FILE", aliases = ["downstream-kubeconfig", "karmada-kubeconfig"])]
     pub(crate) federation_kubeconfig: Option<PathBuf>,
@@ -177,7 +182,12 @@ impl InterpretArgs {
 
     /// Checks that only one file is the standard input.
     fn check_standard_input(&self) -> anyhow::Result<()> {
-        let files = [&self.filename, &self.observed, &self.status];
+        let files = [
+            &self.filename,
+            &self.observed,
+            &self.status,
+            &self.customization,
+        ];
         let stdin = files
             .into_iter()
             .flatten()
@@ -259,7 +269,7 @@ fn only<'a>(flag: &str, files: &'a [PathBuf]) -> anyhow::Result<Option<&'a Path>
         [] => Ok(None),
         [file] => Ok(Some(file)),
         _ => bail!(
-            "{flag} is given {} times: give one file; a customization cannot be given",
+            "{flag} is given {} times: give one file; a customization is given with --customization",
             files.len()
         ),
     }

@@ -5,6 +5,8 @@ use std::io::{Read, stdin};
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use api::karmada::ResourceInterpreterCustomization;
+use kube::Resource;
 use serde_json::Value;
 
 /// Reads a file with one object. `-` is the standard input.
@@ -26,6 +28,29 @@ pub(super) fn object(file: &Path) -> anyhow::Result<Value> {
         }
     }
     Ok(object)
+}
+
+/// Reads a file with ResourceInterpreterCustomizations.
+///
+/// # Errors
+///
+/// If the file cannot be read, or has none, or has something else.
+pub(super) fn customizations(file: &Path) -> anyhow::Result<Vec<ResourceInterpreterCustomization>> {
+    let name = shown(file);
+    let documents = documents(file)?;
+    if documents.is_empty() {
+        bail!("{name} is empty: a ResourceInterpreterCustomization is needed");
+    }
+    let read = documents.into_iter().enumerate().map(|(number, document)| {
+        let name = format!("{name}: document {}", number + 1);
+        let kind = document.get("kind").and_then(Value::as_str);
+        if kind != Some(ResourceInterpreterCustomization::kind(&()).as_ref()) {
+            let kind = kind.unwrap_or("missing");
+            bail!("{name}: kind is {kind}, must be ResourceInterpreterCustomization");
+        }
+        serde_path_to_error::deserialize(document).with_context(|| name)
+    });
+    read.collect()
 }
 
 /// Reads a file with the statuses of the cells: a list, or one document for each.
@@ -129,6 +154,27 @@ mod tests {
         }
         let absent = object(Path::new("absent.yaml")).unwrap_err();
         assert_eq!(absent.to_string(), "absent.yaml");
+    }
+
+    #[test]
+    fn customizations_are_documents() {
+        let text = "kind: ResourceInterpreterCustomization\nmetadata: {name: a}\nspec: {target: {kind: A}}";
+        let both = format!("{text}\n---\n{text}");
+        let read = customizations(file(&both).path()).unwrap();
+        assert_eq!(read.len(), 2);
+        assert_eq!(read[0].spec.target.kind, "A");
+        for (text, problem) in [
+            ("", "is empty"),
+            ("kind: Pod", "document 1: kind is Pod"),
+            ("a: 1", "document 1: kind is missing"),
+            (
+                "kind: ResourceInterpreterCustomization\nspec: {customizations: {retention: 3}}",
+                "document 1",
+            ),
+        ] {
+            let error = customizations(file(text).path()).unwrap_err().to_string();
+            assert!(error.contains(problem), "{text}: {error}");
+        }
     }
 
     #[test]

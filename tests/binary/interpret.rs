@@ -83,6 +83,46 @@ async fn a_patch_is_printed_as_differences() {
 }
 
 #[tokio::test]
+async fn a_customization_answers_instead_of_the_native_interpreter() {
+    let directory = TempDir::new().unwrap();
+    let file = write(&directory, "web.json", &deployment(3).to_string());
+    let customization = json!({
+        "apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization",
+        "metadata": {"name": "deployments"},
+        "spec": {
+            "target": {"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment"},
+            "customizations": {
+                "replicaResource": {"luaScript": "function GetReplicas(obj) return obj.spec.scaleSettings.minReplicas + 4 end"},
+                "healthInterpretation": {"luaScript": "function InterpretHealth(obj)\n return obj.status.cells.a end"},
+            },
+        },
+    });
+    let customization = write(&directory, "customization.json", &customization.to_string());
+    let with = ["-f", &file, "--customization", &customization];
+    let text = printed(&[&["InterpretReplica"], &with[..]].concat()).await;
+    assert_eq!(text, "replicas: 7\n");
+    let wrong = write(&directory, "wrong.json", "kind: Pod");
+    let health = "healthInterpretation.luaScript: line 2: attempt to index field 'status'";
+    for (args, expected, problem) in [
+        ([&["InterpretHealth"], &with[..]].concat(), 1, health),
+        (
+            [&["Retain", "--observed", &file], &with[..]].concat(),
+            1,
+            "has no script for Retain",
+        ),
+        (
+            vec!["InterpretReplica", "-f", &file, "--customization", &wrong],
+            2,
+            "kind is Pod",
+        ),
+    ] {
+        let (code, output, errors) = interpret(&args).await;
+        assert_eq!((code, output.as_str()), (Some(expected), ""), "{errors}");
+        assert!(errors.contains(problem), "{args:?}: {errors}");
+    }
+}
+
+#[tokio::test]
 async fn an_object_is_read_from_the_standard_input() {
     let mut command = command();
     command.args(["interpret", "InterpretReplica", "-f", "-"]);
