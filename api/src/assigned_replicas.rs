@@ -3,8 +3,8 @@
 use kube::ResourceExt;
 use serde::{Deserialize, Serialize};
 
-use crate::WorkloadDeployment;
 use crate::annotations::ASSIGNED_REPLICAS;
+use crate::workload_deployment::WorkloadDeployment;
 
 /// The value of the annotation [`ASSIGNED_REPLICAS`]. See docs/concepts/interpreter.md#workloaddeployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

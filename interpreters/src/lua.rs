@@ -8,6 +8,7 @@ mod budget;
 mod customization;
 mod diff;
 mod kube;
+mod library;
 mod pattern;
 mod sandbox;
 mod values;

@@ -9,7 +9,7 @@ use mlua::{Lua, MultiValue, Table, Value};
 use serde::de::{DeserializeOwned, DeserializeSeed};
 use serde_json::Value as Json;
 
-use super::sandbox::{argument_error, fail};
+use super::library::{argument_error, fail};
 use super::values::{JsonReader, LuaSeed};
 
 /// Largest Pod template, in bytes.

@@ -4,17 +4,11 @@
 mod date;
 mod text;
 
-use std::fmt;
-use std::sync::Arc;
-
-use jiff::Timestamp;
 use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value, Variadic};
 
-use super::budget::Budget;
 use super::kube;
+use super::library::{budget, fail_at, message, unsupported};
 
-/// Name of a script in the messages of Lua, as in Karmada's engine.
-pub(super) const CHUNK: &str = "<string>";
 /// Functions of the base library that a script does not have.
 const UNSUPPORTED: [&str; 15] = [
     "collectgarbage",
@@ -33,51 +27,10 @@ const UNSUPPORTED: [&str; 15] = [
     "setfenv",
     "setmetatable",
 ];
+/// The libraries. A script can change them, and the next call does not see it.
 const LIBRARIES: [&str; 5] = [KUBE, "math", "os", "string", "table"];
 /// The library that a script must load with `require`.
 const KUBE: &str = "kube";
-
-/// The time of a call, for `os.time` and `os.date`.
-pub(super) struct CallTime(pub(super) Timestamp);
-
-/// Returns the bounds of the call that runs.
-pub(super) fn budget(lua: &Lua) -> mlua::Result<Arc<Budget>> {
-    let budget = lua.app_data_ref::<Arc<Budget>>();
-    let budget = budget.ok_or_else(|| mlua::Error::runtime("no call runs"))?;
-    Ok(Arc::clone(&budget))
-}
-
-/// Returns the error of a function, with the line of the script that called it.
-pub(super) fn fail(lua: &Lua, problem: impl fmt::Display) -> mlua::Error {
-    fail_at(lua, 1, problem)
-}
-
-/// Returns the error of a function. `level` is the number of functions between it and the script, plus 1.
-fn fail_at(lua: &Lua, level: usize, problem: impl fmt::Display) -> mlua::Error {
-    #[expect(
-        clippy::redundant_closure_for_method_calls,
-        reason = "the method is for one lifetime, and the closure for any"
-    )]
-    let line = lua.inspect_stack(level, |caller| caller.current_line());
-    match line.flatten() {
-        Some(line) => mlua::Error::runtime(format_args!("{CHUNK}:{line}: {problem}")),
-        None => mlua::Error::runtime(problem),
-    }
-}
-
-/// Returns the error of a function whose argument has a wrong type.
-pub(super) fn argument_error(
-    lua: &Lua,
-    function: &str,
-    index: usize,
-    expected: &str,
-    given: &Value,
-) -> mlua::Error {
-    let given = given.type_name();
-    let problem =
-        format_args!("bad argument #{index} to {function} ({expected} expected, got {given})");
-    fail(lua, problem)
-}
 
 /// The globals of a call. Each call has its own, so a script can change them, and the next call does not see it.
 pub(super) struct Sandbox {
@@ -179,14 +132,6 @@ fn globals_of_calls(lua: &Lua, globals: &Table) -> mlua::Result<Function> {
     lua.load(lines.join("\n")).call((globals, unknown))
 }
 
-/// Returns a function that only says that it is not there.
-fn unsupported(lua: &Lua, name: String) -> mlua::Result<Function> {
-    lua.create_function(move |lua, _: MultiValue| -> mlua::Result<()> {
-        let problem = format_args!("{name} is not supported in a customization");
-        Err(fail(lua, problem))
-    })
-}
-
 /// Replaces `pcall` and `xpcall`: they must not catch the end of a budget. An error of a function that is written in
 /// Rust becomes a text, as in Karmada's engine. The handler of `xpcall` runs after the failed call: inside it, Lua would
 /// not count the instructions of the handler if the budget is what ended the call.
@@ -234,18 +179,4 @@ fn sort_within_budget(lua: &Lua, table: &Table) -> mlua::Result<()> {
     let sort: Function = table.raw_get("sort")?;
     let sort: Function = lua.load(wrap).call((sort, count))?;
     table.raw_set("sort", sort)
-}
-
-/// Returns the message of an error, without the stack.
-pub(super) fn message(error: &mlua::Error) -> String {
-    let text = match error {
-        mlua::Error::CallbackError { cause, .. } => return message(cause),
-        mlua::Error::RuntimeError(text) | mlua::Error::MemoryError(text) => text.clone(),
-        mlua::Error::SyntaxError { message, .. } => message.clone(),
-        other => other.to_string(),
-    };
-    match text.split_once("\nstack traceback:") {
-        Some((message, _)) => message.to_owned(),
-        None => text,
-    }
 }

@@ -9,7 +9,8 @@ use mlua::{Function, HookTriggers, Lua, MultiValue, Table, Value, VmState};
 use serde::de::DeserializeSeed;
 
 use super::budget::{Budget, Exceeded, Limits, StopFlag};
-use super::sandbox::{CHUNK, CallTime, Sandbox, message};
+use super::library::{CHUNK, CallTime, message};
+use super::sandbox::Sandbox;
 use super::values::LuaSeed;
 
 /// After this many instructions of Lua, the bounds are checked.

@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
 use mlua::{Lua, Table, Value};
 
-use super::{CallTime, fail};
+use crate::lua::library::{CallTime, fail};
 
 /// Longest format of a date, in bytes. Each directive can be many times as long in the result.
 const FORMAT_MAX: usize = 256;

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mlua::{Function, Lua, LuaString, MultiValue, Table, Value};
 
-use super::{argument_error, budget, fail, unsupported};
 use crate::lua::budget::Budget;
+use crate::lua::library::{argument_error, budget, fail, unsupported};
 use crate::lua::pattern::{Capture, Match, PatternError, find, find_plain};
 
 /// Longest text that is searched, in bytes, as in Karmada's engine.

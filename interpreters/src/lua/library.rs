@@ -1,0 +1,76 @@
+//! What the functions of the libraries share: the bounds and the time of the call, and errors.
+
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use mlua::{Function, Lua, MultiValue, Value};
+
+use super::budget::Budget;
+
+/// Name of a script in the messages of Lua, as in Karmada's engine.
+pub(super) const CHUNK: &str = "<string>";
+
+/// The time of a call, for `os.time` and `os.date`.
+pub(super) struct CallTime(pub(super) Timestamp);
+
+/// Returns the bounds of the call that runs.
+pub(super) fn budget(lua: &Lua) -> mlua::Result<Arc<Budget>> {
+    let budget = lua.app_data_ref::<Arc<Budget>>();
+    let budget = budget.ok_or_else(|| mlua::Error::runtime("no call runs"))?;
+    Ok(Arc::clone(&budget))
+}
+
+/// Returns the error of a function, with the line of the script that called it.
+pub(super) fn fail(lua: &Lua, problem: impl fmt::Display) -> mlua::Error {
+    fail_at(lua, 1, problem)
+}
+
+/// Returns the error of a function. `level` is the number of functions between it and the script, plus 1.
+pub(super) fn fail_at(lua: &Lua, level: usize, problem: impl fmt::Display) -> mlua::Error {
+    #[expect(
+        clippy::redundant_closure_for_method_calls,
+        reason = "the method is for one lifetime, and the closure for any"
+    )]
+    let line = lua.inspect_stack(level, |caller| caller.current_line());
+    match line.flatten() {
+        Some(line) => mlua::Error::runtime(format_args!("{CHUNK}:{line}: {problem}")),
+        None => mlua::Error::runtime(problem),
+    }
+}
+
+/// Returns the error of a function whose argument has a wrong type.
+pub(super) fn argument_error(
+    lua: &Lua,
+    function: &str,
+    index: usize,
+    expected: &str,
+    given: &Value,
+) -> mlua::Error {
+    let given = given.type_name();
+    let problem =
+        format_args!("bad argument #{index} to {function} ({expected} expected, got {given})");
+    fail(lua, problem)
+}
+
+/// Returns a function that only says that it is not there.
+pub(super) fn unsupported(lua: &Lua, name: String) -> mlua::Result<Function> {
+    lua.create_function(move |lua, _: MultiValue| -> mlua::Result<()> {
+        let problem = format_args!("{name} is not supported in a customization");
+        Err(fail(lua, problem))
+    })
+}
+
+/// Returns the message of an error, without the stack.
+pub(super) fn message(error: &mlua::Error) -> String {
+    let text = match error {
+        mlua::Error::CallbackError { cause, .. } => return message(cause),
+        mlua::Error::RuntimeError(text) | mlua::Error::MemoryError(text) => text.clone(),
+        mlua::Error::SyntaxError { message, .. } => message.clone(),
+        other => other.to_string(),
+    };
+    match text.split_once("\nstack traceback:") {
+        Some((message, _)) => message.to_owned(),
+        None => text,
+    }
+}
