@@ -62,6 +62,9 @@ pub const RESOURCE_TEMPLATE_GENERATION: &str = "resourcetemplate.karmada.io/gene
 /// On a WorkloadDeployment of a cell: the replicas that Karmada assigned to the cell, and the field that has them. See
 /// [`AssignedReplicas`](crate::AssignedReplicas).
 pub const ASSIGNED_REPLICAS: &str = "compute.datumapis.com/assigned-replicas";
+/// On a WorkloadDeployment of a cell: the last number that the autoscaler controller has removed because Karmada had
+/// written it back, with the generation of the hub's object.
+pub const CLEARED_REPLICAS: &str = "compute.datumapis.com/cleared-replicas";
 /// On hub objects that Karmada propagates to cells: when the federator last made Karmada apply the object again.
 /// Karmada applies an object again when an annotation changes.
 pub const REAPPLIED_AT: &str = "compute.datumapis.com/reapplied-at";
@@ -196,7 +199,13 @@ pub const ALL: &[MetadataKey] = &[
         ASSIGNED_REPLICAS,
         "WorkloadDeployment; cell",
         "the resource interpreter, through Karmada",
-        "JSON object: the replicas of the cell (`share`), of the hub's object (`total`), its `generation`, and the `field` that has the share. If the field is not `spec.replicas`, then `spec.replicas` belongs to the cell. Absent with 0 replicas.",
+        "JSON object: the replicas of the cell (`share`), of the hub's object (`total`), its `generation`, and the `field` that has the share. Absent with 0 replicas.",
+    ),
+    metadata_key(
+        CLEARED_REPLICAS,
+        "WorkloadDeployment; cell",
+        "`autoscaler`",
+        "The last `spec.replicas` that was removed because Karmada had written it back, and the generation of the hub's object, such as `3 at 7`. The same number at the same generation is not removed twice.",
     ),
     metadata_key(
         REAPPLIED_AT,

@@ -22,7 +22,7 @@ use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use plan::{AutoscalerStep, Observed, has_number_of_cell, plan, replicas_from};
+use plan::{AutoscalerStep, Observed, may_be_retained, plan, replicas_from};
 pub(crate) use report::{AutoscalerView, autoscaling_ready};
 
 /// How long to wait before a WorkloadDeployment is tried again while the HorizontalPodAutoscalers of the cell are not
@@ -30,6 +30,8 @@ pub(crate) use report::{AutoscalerView, autoscaling_ready};
 const NOT_KNOWN: Duration = Duration::from_mins(1);
 /// The field that an autoscaler writes.
 const REPLICAS: &str = "/spec/replicas";
+/// The annotation with the number that was removed.
+const CLEARED: &str = "/metadata/annotations/compute.datumapis.com~1cleared-replicas";
 
 pub(crate) struct AutoscalerController {
     pub(crate) cell: Arc<CellCaches>,
@@ -50,19 +52,26 @@ impl Controller for AutoscalerController {
             return Ok(Outcome::Gone);
         };
         if !cell.autoscalers.sync_state().borrow().is_current() {
-            // Without autoscaling settings and a number of the cell, nothing waits for the list.
+            // Without autoscaling settings and a retained number, nothing waits for the list.
             let waits = deployment.spec.scale_settings.is_autoscaled();
-            return Ok(match waits || has_number_of_cell(&deployment) {
+            return Ok(match waits || may_be_retained(&deployment) {
                 true => Outcome::Again(NOT_KNOWN),
                 false => Outcome::Settled,
             });
         }
         let autoscaler = cell.autoscalers.get(&key.namespace, &key.name)?;
         let deployments = Collection::new(&cell.client, &key.namespace, Some(&cell.deployments));
+        let has_other_autoscaler = may_be_retained(&deployment)
+            && cell
+                .autoscalers
+                .list(&key.namespace)?
+                .iter()
+                .any(|other| plan::scales(&deployment, other));
         let look = |deployment: &WorkloadDeployment, replicas_from| {
             plan(&Observed {
                 deployment,
                 autoscaler: autoscaler.as_deref(),
+                has_other_autoscaler,
                 replicas_from,
             })
         };
@@ -118,6 +127,15 @@ impl AutoscalerController {
                 .set_field(context, deployments, deployment, REPLICAS, None)
                 .await
                 .map(drop),
+            AutoscalerStep::ClearRetained(replicas) => {
+                let assigned = deployment.assigned_replicas();
+                let record = assigned.map(|assigned| json!(plan::record(&assigned, replicas)));
+                let changes = [(REPLICAS, None), (CLEARED, record)];
+                writer
+                    .set_fields(context, deployments, deployment, &changes)
+                    .await
+                    .map(drop)
+            }
             AutoscalerStep::Delete => match autoscaler {
                 Some(autoscaler) => writer.delete(context, &autoscalers, autoscaler).await,
                 None => Ok(()),

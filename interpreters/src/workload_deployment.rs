@@ -179,23 +179,15 @@ pub(crate) fn revise_replica<S, T>(
 }
 
 /// Copies `spec.replicas` from the observed object if the desired object has no `spec.replicas`. An autoscaler in the
-/// cell may have written this field. A former share is not copied, so that it ends when the hub's object does not set a
-/// number any more. The annotation `compute.datumapis.com/assigned-replicas` tells whether the number is a share.
-/// Without the annotation, a number that Karmada has written is a share.
+/// cell may have written this field. A number that Karmada has written is a former share. It is not copied, so that it
+/// ends when the hub's object does not set a number any more.
 pub(crate) fn retain<S, T>(
     desired: &DeploymentView<'_, S, T>,
     observed: &DeploymentView<'_, S, T>,
 ) -> Patch {
     let mut patch = Patch::default();
-    let DeploymentMetadata {
-        annotations,
-        managed_fields,
-        ..
-    } = &observed.metadata;
-    let is_former_share = || match annotations.assigned_replicas() {
-        Some(assigned) => assigned.field == ReplicasField::Replicas,
-        None => managed_fields.is_some_and(|it| replicas_writer::is_karmada(it.get())),
-    };
+    let managed_fields = observed.metadata.managed_fields;
+    let is_former_share = || managed_fields.is_some_and(|it| replicas_writer::is_karmada(it.get()));
     if let (None, Some(replicas)) = (desired.spec.replicas, observed.spec.replicas)
         && !is_former_share()
     {

@@ -6,10 +6,11 @@
 //! absent.
 //!
 //! Karmada can write a removed number back, because it retains fields from an observation that may be old. Such a number
-//! is removed again.
+//! is removed once more. If it comes back, then an OverridePolicy has set it.
 
+use api::annotations::CLEARED_REPLICAS;
 use api::karmada::FIELD_MANAGER_PREFIX;
-use api::{ReplicasField, WorkloadDeployment};
+use api::{AssignedReplicas, ReplicasField, WorkloadDeployment};
 use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::{Resource, ResourceExt};
@@ -23,6 +24,8 @@ pub(super) struct Observed<'a> {
     pub(super) deployment: &'a WorkloadDeployment,
     /// The HorizontalPodAutoscaler with the name of the WorkloadDeployment. It may belong to another controller.
     pub(super) autoscaler: Option<&'a HorizontalPodAutoscaler>,
+    /// Whether another HorizontalPodAutoscaler scales the WorkloadDeployment.
+    pub(super) has_other_autoscaler: bool,
     /// Who set `spec.replicas`. `None` if the API server has not been asked.
     pub(super) replicas_from: Option<ReplicasFrom>,
 }
@@ -32,7 +35,7 @@ pub(super) struct Observed<'a> {
 pub(super) enum ReplicasFrom {
     /// Karmada: the number is the share of the cell.
     Hub,
-    /// Karmada, although the hub's object sets no number: it has written a former number of the cell back.
+    /// Karmada, although the hub's object sets no number.
     Retained,
     /// An autoscaler, or a user through `scale`.
     Cell,
@@ -49,6 +52,8 @@ pub(super) enum AutoscalerStep {
     SetReplicas(i32),
     /// Remove the number that the autoscaler has written, so that the minimum counts again.
     ClearReplicas,
+    /// Remove a number that Karmada has written back, and record it.
+    ClearRetained(i32),
     /// Delete our HorizontalPodAutoscaler.
     Delete,
 }
@@ -58,6 +63,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Option<AutoscalerStep> {
     let Observed {
         deployment,
         autoscaler,
+        has_other_autoscaler,
         replicas_from,
     } = *observed;
     // Garbage collection deletes the HorizontalPodAutoscaler with its owner.
@@ -77,14 +83,18 @@ pub(super) fn plan(observed: &Observed<'_>) -> Option<AutoscalerStep> {
     let replicas = deployment.spec.replicas;
     let must_ask = match (own, replicas) {
         (_, None) => false,
-        (None, Some(_)) => wanted.is_some() || has_number_of_cell(deployment),
+        (None, Some(_)) => wanted.is_some() || may_be_retained(deployment),
         (Some(own), Some(replicas)) => wanted.is_none() || desired(own) != Some(replicas),
     };
     let replicas_from = match (must_ask, replicas_from) {
         (true, None) => return Some(AutoscalerStep::AskWhoSetReplicas),
         (must_ask, replicas_from) => replicas_from.filter(|_| must_ask),
     };
-    let is_assigned = replicas_from == Some(ReplicasFrom::Hub);
+    let is_assigned = matches!(
+        replicas_from,
+        Some(ReplicasFrom::Hub | ReplicasFrom::Retained)
+    );
+    let is_retained = replicas_from == Some(ReplicasFrom::Retained) && !has_other_autoscaler;
     match (wanted.filter(|_| !is_assigned), own) {
         (Some(spec), None) => Some(AutoscalerStep::Ensure(spec)),
         (Some(spec), Some(own)) if !contains(&json!(own.spec), &json!(spec)) => {
@@ -93,8 +103,9 @@ pub(super) fn plan(observed: &Observed<'_>) -> Option<AutoscalerStep> {
         (Some(spec), Some(_)) if replicas.is_none() => {
             spec.min_replicas.map(AutoscalerStep::SetReplicas)
         }
-        (None, None) if replicas_from == Some(ReplicasFrom::Retained) => {
-            Some(AutoscalerStep::ClearReplicas)
+        // Without settings, no autoscaler would correct the number.
+        (None, None) if is_retained && settings(deployment) == Settings::Off => {
+            replicas.map(AutoscalerStep::ClearRetained)
         }
         (Some(_), Some(_)) | (None, None) => None,
         (None, Some(_)) if replicas.is_some() && !is_assigned => {
@@ -104,11 +115,29 @@ pub(super) fn plan(observed: &Observed<'_>) -> Option<AutoscalerStep> {
     }
 }
 
-/// Returns whether `spec.replicas` is set although the hub's object does not set it.
-pub(super) fn has_number_of_cell(deployment: &WorkloadDeployment) -> bool {
-    let assigned = deployment.assigned_replicas();
-    deployment.spec.replicas.is_some()
-        && assigned.is_some_and(|assigned| assigned.field == ReplicasField::MinReplicas)
+/// Returns whether `spec.replicas` is set although the hub's object does not set it, and was not removed before.
+pub(super) fn may_be_retained(deployment: &WorkloadDeployment) -> bool {
+    let Some(replicas) = deployment.spec.replicas else {
+        return false;
+    };
+    let cleared = deployment.annotations().get(CLEARED_REPLICAS);
+    deployment.assigned_replicas().is_some_and(|assigned| {
+        assigned.field == ReplicasField::MinReplicas
+            && cleared.map(String::as_str) != Some(&record(&assigned, replicas))
+    })
+}
+
+/// Returns the record of a number that is removed: the value of [`CLEARED_REPLICAS`].
+pub(super) fn record(assigned: &AssignedReplicas, replicas: i32) -> String {
+    let generation = assigned.generation.unwrap_or_default();
+    format!("{replicas} at {generation}")
+}
+
+/// Returns whether a HorizontalPodAutoscaler with another name scales the WorkloadDeployment.
+pub(super) fn scales(deployment: &WorkloadDeployment, other: &HorizontalPodAutoscaler) -> bool {
+    let target = &other.spec.scale_target_ref;
+    let (name, kind) = (deployment.name_any(), WorkloadDeployment::kind(&()));
+    target.kind == kind && target.name == name && other.name_any() != name
 }
 
 /// Returns whether the HorizontalPodAutoscaler belongs to this WorkloadDeployment.
@@ -141,7 +170,7 @@ pub(super) fn replicas_from(current: &WorkloadDeployment) -> ReplicasFrom {
             && owns_replicas(entry)
     });
     match is_by_karmada {
-        true if has_number_of_cell(current) => ReplicasFrom::Retained,
+        true if may_be_retained(current) => ReplicasFrom::Retained,
         true => ReplicasFrom::Hub,
         false => ReplicasFrom::Cell,
     }

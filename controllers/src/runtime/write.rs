@@ -297,12 +297,29 @@ impl Writer {
         field: &str,
         value: Option<Value>,
     ) -> Result<K> {
+        self.set_fields(context, to, object, &[(field, value)])
+            .await
+    }
+
+    /// Sets several fields as [`Self::set_field`] does, in one write.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::Api`], also if the object has changed since it was read.
+    pub(crate) async fn set_fields<K: Object>(
+        &self,
+        context: &ReconcileContext,
+        to: &Collection<'_, K>,
+        object: &K,
+        fields: &[(&str, Option<Value>)],
+    ) -> Result<K> {
         let name = object.name_any();
-        let change = match value {
+        let changes = fields.iter().map(|(field, value)| match value {
             Some(value) => json!({"op": "add", "path": field, "value": value}),
             None => json!({"op": "remove", "path": field}),
-        };
-        let body = json_patch(json!([at_version(object), change]))?;
+        });
+        let steps = std::iter::once(at_version(object)).chain(changes);
+        let body = json_patch(Value::Array(steps.collect()))?;
         let patched = to.api.patch(&name, &self.patch_params(), &body).await;
         self.wrote(context, to, "patch", &name, patched)
     }

@@ -175,30 +175,6 @@ fn a_former_share_of_karmada_is_not_retained() {
         let patch = patch(&call("Retain", &json!({"spec": {}}), &more));
         assert_eq!(patch, expected, "{managed_fields}");
     }
-
-    // The annotation says more than the writer: Karmada may have written a number of the cell back.
-    for (annotation, expected) in [
-        (
-            r#"{"field":"spec.replicas","share":7,"total":9}"#,
-            json!([]),
-        ),
-        (
-            r#"{"field":"spec.scaleSettings.minReplicas","share":2,"total":4}"#,
-            json!([{"op": "add", "path": "/spec/replicas", "value": 7}]),
-        ),
-        ("7", json!([])),
-    ] {
-        let observed = json!({
-            "metadata": {
-                "annotations": {"compute.datumapis.com/assigned-replicas": annotation},
-                "managedFields": [by_karmada],
-            },
-            "spec": {"replicas": 7},
-        });
-        let more = json!({"observedObject": observed});
-        let patch = patch(&call("Retain", &json!({"spec": {}}), &more));
-        assert_eq!(patch, expected, "{annotation}");
-    }
 }
 
 #[test]

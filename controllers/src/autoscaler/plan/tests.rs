@@ -1,4 +1,4 @@
-use api::annotations::ASSIGNED_REPLICAS;
+use api::annotations::{ASSIGNED_REPLICAS, CLEARED_REPLICAS};
 use api::quantity::Quantity;
 use api::workload::{MetricSpec, MetricTarget, ResourceMetricSource};
 use k8s_openapi::api::autoscaling::v2::{
@@ -48,7 +48,7 @@ fn with_replicas(deployment: &WorkloadDeployment, replicas: i32) -> WorkloadDepl
 /// Returns the deployment with a number in the cell. The hub's object has no number.
 fn with_number_of_cell(deployment: &WorkloadDeployment, replicas: i32) -> WorkloadDeployment {
     let mut deployment = with_replicas(deployment, replicas);
-    let value = r#"{"field":"spec.scaleSettings.minReplicas","share":2,"total":4}"#;
+    let value = r#"{"field":"spec.scaleSettings.minReplicas","generation":7,"share":2,"total":4}"#;
     let annotations = deployment.metadata.annotations.get_or_insert_default();
     annotations.insert(ASSIGNED_REPLICAS.to_owned(), value.to_owned());
     deployment
@@ -87,6 +87,7 @@ fn step(
     plan(&Observed {
         deployment,
         autoscaler,
+        has_other_autoscaler: false,
         replicas_from,
     })
 }
@@ -135,22 +136,50 @@ fn an_assigned_number_has_no_autoscaler() {
 
 /// Karmada wrote a number back that the cell had removed.
 #[test]
-fn a_retained_number_is_removed_again() {
+fn a_retained_number_is_removed_once_more() {
     let retained = with_number_of_cell(&scaled(2, 5), 4);
     let off = unscaled(&retained);
     let made = autoscaler(&scaled(2, 5), 3);
-    let ask = Some(AutoscalerStep::AskWhoSetReplicas);
-    let clear = Some(AutoscalerStep::ClearReplicas);
     let from = Some(ReplicasFrom::Retained);
+    let ask = Some(AutoscalerStep::AskWhoSetReplicas);
     assert_eq!(step(&off, None, None), ask);
+    assert_eq!(step(&off, Some(&made), from), Some(AutoscalerStep::Delete));
+    let clear = Some(AutoscalerStep::ClearRetained(4));
     assert_eq!(step(&off, None, from), clear);
-    assert_eq!(step(&off, Some(&made), from), clear);
-    // With settings, the autoscaler corrects it.
-    assert_eq!(step(&retained, Some(&made), from), None);
-    let ensure = Some(AutoscalerStep::Ensure(Box::new(spec(&retained))));
-    assert_eq!(step(&retained, None, from), ensure);
     // The number of another autoscaler, or of a user, stays.
     assert_eq!(step(&off, None, Some(CELL)), None);
+    let other = plan(&Observed {
+        deployment: &off,
+        autoscaler: None,
+        has_other_autoscaler: true,
+        replicas_from: from,
+    });
+    assert_eq!(other, None);
+    // With settings, the number counts as assigned.
+    assert_eq!(step(&retained, None, from), None);
+
+    // If it comes back, an OverridePolicy has set it.
+    let again = |cleared: &str| {
+        let mut off = off.clone();
+        let annotations = off.metadata.annotations.get_or_insert_default();
+        annotations.insert(CLEARED_REPLICAS.to_owned(), cleared.to_owned());
+        step(&off, None, None)
+    };
+    assert_eq!(again("4 at 7"), None);
+    assert_eq!(again("4 at 6"), ask);
+    assert_eq!(again("3 at 7"), ask);
+}
+
+#[test]
+fn another_autoscaler_is_known_by_its_target() {
+    let web = scaled(2, 5);
+    let own = autoscaler(&web, 2);
+    assert!(!scales(&web, &own));
+    let mut other = own;
+    other.metadata.name = Some("keda-hpa-web".to_owned());
+    assert!(scales(&web, &other));
+    other.spec.scale_target_ref.kind = "Deployment".to_owned();
+    assert!(!scales(&web, &other));
 }
 
 #[test]
