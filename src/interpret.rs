@@ -8,11 +8,14 @@ mod review;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice as Colors};
 use anyhow::{anyhow, bail};
 use interpreters::lua::{CustomizationError, Limits, LuaInterpreter, StopFlag};
-use interpreters::{InterpretError, Operation};
+use interpreters::{InterpretError, Interpretation, Operation};
 use multicluster::clock;
 use serde_json::Value;
 
@@ -23,6 +26,11 @@ use review::{Answer, RequestObjects};
 const REFUSED: u8 = 1;
 /// Exit code if there is no answer: wrong flags, or an object that cannot be read.
 const NO_ANSWER: u8 = 2;
+
+/// Time limit of a script, as in Karmada.
+const SCRIPT_TIME: Duration = Duration::from_secs(1);
+/// Time in which a script that is stopped must end.
+const SCRIPT_END: Duration = Duration::from_secs(5);
 
 /// The result of a request to the interpreter.
 enum Interpreted {
@@ -68,7 +76,7 @@ fn interpret(args: &InterpretArgs) -> anyhow::Result<Interpreted> {
     let objects = objects(args, &task)?;
     let body = objects.body(task.operation);
     let interpretation = match customizations(args)? {
-        Some(interpreter) => interpreter.interpret(&body, clock::now(), &StopFlag::default())?,
+        Some(interpreter) => within_time_limit(interpreter, body)?,
         None => interpreters::interpret(&body, clock::now())?,
     };
     if let Some(refusal) = interpretation.error {
@@ -77,6 +85,28 @@ fn interpret(args: &InterpretArgs) -> anyhow::Result<Interpreted> {
     let answer = Answer::decode(task.operation, &interpretation.body, &objects.object)?;
     let text = render::text(&answer, &objects.object, args.output)?;
     Ok(Interpreted::Answered(text))
+}
+
+/// Runs a script. After [`SCRIPT_TIME`], it is stopped. Lua cannot stop inside its own functions, so after
+/// [`SCRIPT_END`] the process does not wait for it any more.
+fn within_time_limit(interpreter: LuaInterpreter, body: Vec<u8>) -> anyhow::Result<Interpretation> {
+    let stop = StopFlag::default();
+    let (sender, receiver) = mpsc::channel();
+    let in_thread = stop.clone();
+    thread::spawn(move || {
+        let interpretation = interpreter.interpret(&body, clock::now(), &in_thread);
+        // Without a receiver, the process has ended with an error.
+        let _ = sender.send(interpretation);
+    });
+    let answer = receiver.recv_timeout(SCRIPT_TIME).or_else(|_| {
+        stop.stop();
+        receiver.recv_timeout(SCRIPT_END)
+    });
+    match answer {
+        Ok(interpretation) => Ok(interpretation?),
+        Err(RecvTimeoutError::Timeout) => bail!("the script does not end"),
+        Err(RecvTimeoutError::Disconnected) => bail!("the script has no result"),
+    }
 }
 
 /// Returns the interpreter that runs the given customizations.

@@ -10,10 +10,12 @@ mod diff;
 mod kube;
 mod library;
 mod pattern;
+mod results;
 mod sandbox;
 mod values;
 mod vm;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
@@ -150,7 +152,9 @@ impl<'a> Call<'_, 'a> {
                 let requirements = match results.get(1) {
                     None | Some(Value::Nil) => None,
                     Some(table @ Value::Table(_)) => {
-                        Some(or_empty_object(json(table, limit, &[])?))
+                        let requirements = or_empty_object(json(table, limit, &[])?);
+                        results::check_requirements(&requirements).map_err(wrong)?;
+                        Some(requirements)
                     }
                     other => return Err(unexpected(other, "a table or nil as second result")),
                 };
@@ -160,10 +164,11 @@ impl<'a> Call<'_, 'a> {
                 })
             }),
             Operation::InterpretComponent => self.run(number, &[object_argument], |results| {
-                match results.front() {
-                    None | Some(Value::Nil) => Ok(OperationOutcome::ScriptComponents(Vec::new())),
-                    Some(table) => list(table, limit).map(OperationOutcome::ScriptComponents),
-                }
+                let components = match results.front() {
+                    None | Some(Value::Nil) => Vec::new(),
+                    Some(table) => list(table, limit, results::check_component)?,
+                };
+                Ok(OperationOutcome::ScriptComponents(components))
             }),
             Operation::InterpretStatus => self.run(number, &[object_argument], |results| {
                 let status = or_empty_object(json(table(results.front())?, limit, &[])?);
@@ -198,25 +203,23 @@ impl<'a> Call<'_, 'a> {
     /// Returns the dependencies that any of the scripts names, sorted.
     fn dependencies(&self, numbers: &[usize]) -> Result<OperationOutcome<'a>, InterpretError> {
         let limit = self.interpreter.limits.output;
-        let mut all: Vec<Json> = Vec::new();
+        // The key of a dependency is its place in the answer. The text tells two dependencies with label selectors
+        // apart.
+        let mut all = BTreeMap::new();
         for &number in numbers {
             let object = Argument::Json("request.object", self.request.object()?);
             let found = self.run(number, &[object], |results| {
-                list(table(results.front())?, limit)
+                list(table(results.front())?, limit, results::check_dependency)
             })?;
             for dependency in found {
-                if !all.contains(&dependency) {
-                    all.push(dependency);
-                }
+                let names = ["apiVersion", "kind", "namespace", "name"].map(|field| {
+                    let text = dependency.get(field).and_then(Json::as_str);
+                    text.unwrap_or_default().to_owned()
+                });
+                all.insert((names, dependency.to_string()), dependency);
             }
         }
-        let key = |dependency: &Json| {
-            ["apiVersion", "kind", "namespace", "name"].map(|field| {
-                let text = dependency.get(field).and_then(Json::as_str);
-                text.unwrap_or_default().to_owned()
-            })
-        };
-        all.sort_by_cached_key(key);
+        let all = all.into_values().collect();
         Ok(OperationOutcome::ScriptDependencies(all))
     }
 
@@ -244,7 +247,8 @@ impl<'a> Call<'_, 'a> {
             None => Vm::create().map_err(named)?,
         };
         let result = vm.call(number, &placed.script, arguments, &self.context, read);
-        if vm.clean() {
+        // After an error, a part of the state may be used up.
+        if result.is_ok() && vm.clean() {
             let mut idle = idle();
             if idle.len() < IDLE_MAX {
                 idle.push(vm);
@@ -291,13 +295,28 @@ fn json(value: &Value, limit: usize, references: &[&Json]) -> Result<Json, CallE
     })
 }
 
-fn list(value: &Value, limit: usize) -> Result<Vec<Json>, CallError> {
+/// Returns a list. `check` checks each element.
+fn list(
+    value: &Value,
+    limit: usize,
+    check: impl Fn(&Json) -> Result<(), String>,
+) -> Result<Vec<Json>, CallError> {
     match json(value, limit, &[])? {
-        Json::Array(elements) => Ok(elements),
+        Json::Array(elements) => {
+            for (index, element) in elements.iter().enumerate() {
+                check(element).map_err(|problem| wrong(format!("[{index}]: {problem}")))?;
+            }
+            Ok(elements)
+        }
         _ => Err(CallError::Script(
             "the script returns a table with names, must return a list".to_owned(),
         )),
     }
+}
+
+/// Returns the error of a result that Karmada does not accept.
+fn wrong(problem: impl fmt::Display) -> CallError {
+    CallError::Script(format!("the result: {problem}"))
 }
 
 fn or_empty_object(json: Json) -> Json {
@@ -332,7 +351,10 @@ fn patch<'a>(
         let problem = "the result: kind is missing; the script must return the whole object";
         return Err(CallError::Script(problem.to_owned()));
     }
-    let operations = diff::diff(before, &after);
+    let operations = diff::diff(before, after, limit);
+    let operations = operations.map_err(|diff::TooLarge| {
+        CallError::Script("the script changes too many fields".to_owned())
+    })?;
     Ok(OperationOutcome::Patch(Patch::of_operations(&operations)))
 }
 

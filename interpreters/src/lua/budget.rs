@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const INSTRUCTIONS_MAX: u64 = 20_000_000;
 /// Memory of a call, in bytes.
 const SCRIPT_MEMORY_MAX: usize = 64 << 20;
-/// Result of a call as JSON, in bytes.
+/// Memory of the result of a call, in bytes.
 const RESULT_MAX: usize = 4 << 20;
 
 /// The bounds of one call of a script.
@@ -17,7 +17,7 @@ pub struct Limits {
     pub instructions: u64,
     /// Memory of the script, in bytes. The objects of the request count.
     pub memory: usize,
-    /// Size of the result as JSON, in bytes.
+    /// Memory of the result, and of the patch that it makes, in bytes.
     pub output: usize,
 }
 
@@ -33,7 +33,7 @@ impl Default for Limits {
 
 /// Stops scripts that run. The caller keeps one copy, and sets it when the time of the call is over.
 #[derive(Clone, Debug, Default)]
-pub struct StopFlag(Arc<AtomicBool>);
+pub struct StopFlag(pub(super) Arc<AtomicBool>);
 
 impl StopFlag {
     /// Stops the calls that have this flag.

@@ -10,6 +10,9 @@ use super::vm::Script;
 use crate::error::Quoted;
 use crate::review::Operation;
 
+/// Largest script, in bytes. The compiler of Lua cannot be interrupted, and can need quadratic time.
+const SCRIPT_MAX: usize = 64 << 10;
+
 /// A ResourceInterpreterCustomization cannot be used.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("ResourceInterpreterCustomization {customization}: {field}: {problem}")]
@@ -126,6 +129,11 @@ impl Scripts {
         for operation in Operation::ALL {
             let (source, rule, function) = rule(&customization.spec.customizations, operation);
             let Some(source) = source else { continue };
+            if source.len() > SCRIPT_MAX {
+                let problem = format!("has {} bytes, must have at most {SCRIPT_MAX}", source.len());
+                refuse(format!("spec.customizations.{rule}.luaScript"), problem);
+                continue;
+            }
             match Script::compile(source, function) {
                 Ok(script) => {
                     let number = self.all.len();

@@ -2,46 +2,73 @@
 
 use serde_json::{Value, json};
 
-/// Returns the operations of the patch. Lists are replaced as a whole.
-pub(super) fn diff(before: &Value, after: &Value) -> Vec<Value> {
-    let mut operations = Vec::new();
-    compare(before, after, &mut String::new(), &mut operations);
-    operations
-}
+/// The operations of the patch would be larger than the limit.
+#[derive(Debug, PartialEq)]
+pub(super) struct TooLarge;
 
-fn compare(before: &Value, after: &Value, path: &mut String, operations: &mut Vec<Value>) {
-    let (Value::Object(former), Value::Object(current)) = (before, after) else {
-        if before != after {
-            operations.push(json!({"op": "replace", "path": path, "value": after}));
-        }
-        return;
+/// Returns the operations of the patch, which have about `limit` bytes at most. Lists are replaced as a whole.
+pub(super) fn diff(before: &Value, after: Value, limit: usize) -> Result<Vec<Value>, TooLarge> {
+    let mut differences = Differences {
+        operations: Vec::new(),
+        path: String::new(),
+        left: limit,
     };
-    for field in former.keys() {
-        if !current.contains_key(field) {
-            let path = at(path, field);
-            operations.push(json!({"op": "remove", "path": path}));
-        }
-    }
-    for (field, value) in current {
-        match former.get(field) {
-            Some(former) => {
-                let length = path.len();
-                *path = at(path, field);
-                compare(former, value, path, operations);
-                path.truncate(length);
-            }
-            None => {
-                let path = at(path, field);
-                operations.push(json!({"op": "add", "path": path, "value": value}));
-            }
-        }
-    }
+    differences.compare(before, after)?;
+    Ok(differences.operations)
 }
 
-/// Returns the JSON pointer (RFC 6901) of a field.
-fn at(path: &str, field: &str) -> String {
-    let field = field.replace('~', "~0").replace('/', "~1");
-    format!("{path}/{field}")
+struct Differences {
+    operations: Vec<Value>,
+    /// JSON pointer (RFC 6901) of the values that are compared.
+    path: String,
+    /// How many bytes the operations can still have.
+    left: usize,
+}
+
+impl Differences {
+    fn compare(&mut self, before: &Value, after: Value) -> Result<(), TooLarge> {
+        let (former, current) = match (before, after) {
+            (Value::Object(former), Value::Object(current)) => (former, current),
+            (before, after) if *before == after => return Ok(()),
+            (_, after) => return self.add("replace", Some(after)),
+        };
+        for field in former.keys() {
+            if !current.contains_key(field) {
+                self.below(field, |this| this.add("remove", None))?;
+            }
+        }
+        for (field, value) in current {
+            self.below(&field, |this| match former.get(&field) {
+                Some(former) => this.compare(former, value),
+                None => this.add("add", Some(value)),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Runs `then` with the path of a field.
+    fn below<R>(&mut self, field: &str, then: impl FnOnce(&mut Self) -> R) -> R {
+        let length = self.path.len();
+        self.path.push('/');
+        self.path
+            .push_str(&field.replace('~', "~0").replace('/', "~1"));
+        let result = then(self);
+        self.path.truncate(length);
+        result
+    }
+
+    fn add(&mut self, op: &str, value: Option<Value>) -> Result<(), TooLarge> {
+        /// Size of an operation without its path and value.
+        const OPERATION: usize = 64;
+        let size = OPERATION + self.path.len();
+        self.left = self.left.checked_sub(size).ok_or(TooLarge)?;
+        let mut operation = json!({"op": op, "path": self.path});
+        if let (Some(value), Some(fields)) = (value, operation.as_object_mut()) {
+            fields.insert("value".to_owned(), value);
+        }
+        self.operations.push(operation);
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -52,9 +79,10 @@ mod tests {
     fn the_patch_names_what_differs() {
         let before = json!({"a": 1, "b": {"c/d": [1], "e~f": null}, "g": {}});
         let after = json!({"a": 1, "b": {"c/d": [1, 2]}, "g": [], "h": {"i": 1}});
-        assert_eq!(diff(&before, &before), [Value::Null; 0]);
+        assert_eq!(diff(&before, before.clone(), 0), Ok(Vec::new()));
+        let operations = diff(&before, after, 1000).unwrap();
         assert_eq!(
-            json!(diff(&before, &after)),
+            json!(operations),
             json!([
                 {"op": "remove", "path": "/b/e~0f"},
                 {"op": "replace", "path": "/b/c~1d", "value": [1, 2]},
@@ -62,5 +90,16 @@ mod tests {
                 {"op": "add", "path": "/h", "value": {"i": 1}},
             ])
         );
+    }
+
+    /// Each operation repeats the path.
+    #[test]
+    fn a_long_path_does_not_multiply() {
+        let fields: serde_json::Map<_, _> =
+            (0..10_000).map(|i| (i.to_string(), Value::Null)).collect();
+        let key = "k".repeat(100_000);
+        let before = json!({key.as_str(): fields});
+        let after = json!({key.as_str(): {}});
+        assert_eq!(diff(&before, after, 1 << 20), Err(TooLarge));
     }
 }

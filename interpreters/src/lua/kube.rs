@@ -9,11 +9,17 @@ use mlua::{Lua, MultiValue, Table, Value};
 use serde::de::{DeserializeOwned, DeserializeSeed};
 use serde_json::Value as Json;
 
-use super::library::{argument_error, fail};
+use super::library::{argument_error, budget, ended, fail};
 use super::values::{JsonReader, LuaSeed};
 
 /// Largest Pod template, in bytes.
 const TEMPLATE_MAX: usize = 1 << 20;
+/// Longest text of a quantity, in bytes.
+const QUANTITY_MAX: usize = 64;
+/// What a function of this library counts as instructions, for each argument.
+const WORK: u64 = 20;
+/// The same for a Pod template.
+const TEMPLATE_WORK: u64 = 10_000;
 
 /// Returns the functions of the library.
 pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
@@ -103,8 +109,13 @@ fn exactly<'a, const N: usize>(
 }
 
 fn amount(lua: &Lua, function: &str, index: usize, quantity: &Value) -> mlua::Result<Amount> {
+    budget(lua)?.spend(WORK).map_err(ended)?;
     match quantity {
         Value::Nil => Ok(Amount::ZERO),
+        Value::String(text) if text.as_bytes().len() > QUANTITY_MAX => {
+            let problem = format_args!("{function}: a quantity has more than {QUANTITY_MAX} bytes");
+            Err(fail(lua, problem))
+        }
         Value::String(text) => {
             let amount = Quantity(text.to_string_lossy()).amount();
             amount.map_err(|error| fail(lua, format_args!("{function}: {error}")))
@@ -122,6 +133,7 @@ fn pod_template<T: DeserializeOwned>(
     if !template.is_table() {
         return Err(argument_error(lua, function, 1, "table", template));
     }
+    budget(lua)?.spend(TEMPLATE_WORK).map_err(ended)?;
     let mut json = JsonReader::read(template, TEMPLATE_MAX, &[]).map_err(|error| {
         let (path, problem) = (error.path, error.problem);
         fail(

@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use mlua::debug::Debug;
 use mlua::{Function, Lua, MultiValue, Value};
 
-use super::budget::Budget;
+use super::budget::{Budget, Exceeded};
 
 /// Name of a script in the messages of Lua, as in Karmada's engine.
 pub(super) const CHUNK: &str = "<string>";
@@ -23,20 +24,24 @@ pub(super) fn budget(lua: &Lua) -> mlua::Result<Arc<Budget>> {
 
 /// Returns the error of a function, with the line of the script that called it.
 pub(super) fn fail(lua: &Lua, problem: impl fmt::Display) -> mlua::Error {
-    fail_at(lua, 1, problem)
-}
-
-/// Returns the error of a function. `level` is the number of functions between it and the script, plus 1.
-pub(super) fn fail_at(lua: &Lua, level: usize, problem: impl fmt::Display) -> mlua::Error {
-    #[expect(
-        clippy::redundant_closure_for_method_calls,
-        reason = "the method is for one lifetime, and the closure for any"
-    )]
-    let line = lua.inspect_stack(level, |caller| caller.current_line());
-    match line.flatten() {
+    /// How many functions can be between the script and the function.
+    const BETWEEN_MAX: usize = 8;
+    let line = (1..BETWEEN_MAX).find_map(|level| {
+        let line = |caller: &Debug<'_>| {
+            let is_script = caller.source().short_src.as_deref() == Some(CHUNK);
+            caller.current_line().filter(|_| is_script)
+        };
+        lua.inspect_stack(level, line).flatten()
+    });
+    match line {
         Some(line) => mlua::Error::runtime(format_args!("{CHUNK}:{line}: {problem}")),
         None => mlua::Error::runtime(problem),
     }
+}
+
+/// Returns the error that ends a call. The message is replaced at the end.
+pub(super) fn ended(exceeded: Exceeded) -> mlua::Error {
+    mlua::Error::runtime(format!("{exceeded:?}"))
 }
 
 /// Returns the error of a function whose argument has a wrong type.

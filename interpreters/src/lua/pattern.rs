@@ -91,16 +91,15 @@ pub(super) fn find(
 /// Returns the offset of the first occurrence of a text at or after `from`.
 pub(super) fn find_plain(source: &[u8], text: &[u8], from: usize) -> Option<usize> {
     let rest = source.get(from..)?;
-    if text.is_empty() {
-        return Some(from);
-    }
-    let mut windows = rest.windows(text.len());
-    windows
-        .position(|window| window == text)
-        .map(|at| from + at)
+    memchr::memmem::find(rest, text).map(|at| from + at)
 }
 
 impl Matcher<'_> {
+    fn spend(&self, steps: usize) -> Result<(), PatternError> {
+        let steps = u64::try_from(steps).unwrap_or(u64::MAX);
+        self.budget.spend(steps).map_err(PatternError::Exceeded)
+    }
+
     fn match_at(&mut self, at: usize, item: usize) -> Found {
         self.depth += 1;
         if self.depth > NESTED_MAX {
@@ -114,7 +113,7 @@ impl Matcher<'_> {
     /// Matches the items from `item` to the end of the pattern.
     fn match_items(&mut self, mut at: usize, mut item: usize) -> Found {
         loop {
-            self.budget.spend(1).map_err(PatternError::Exceeded)?;
+            self.spend(1)?;
             let rest = self.pattern.get(item..).unwrap_or_default();
             match rest {
                 [] => return Ok(Some(at)),
@@ -142,6 +141,7 @@ impl Matcher<'_> {
                 _ => {}
             }
             let end = self.end_of_class(item)?;
+            self.spend(end - item)?;
             match self.pattern.get(end) {
                 Some(b'?') => {
                     if self.is_single(at, item, end) {
@@ -170,7 +170,7 @@ impl Matcher<'_> {
         let mut count = 0;
         while self.is_single(at + count, item, end) {
             count += 1;
-            self.budget.spend(1).map_err(PatternError::Exceeded)?;
+            self.spend(end - item)?;
         }
         let captures = self.captures.clone();
         while count >= least {
@@ -239,7 +239,7 @@ impl Matcher<'_> {
         }
         let mut nested = 1_usize;
         for (offset, &byte) in rest.iter().enumerate().skip(1) {
-            self.budget.spend(1).map_err(PatternError::Exceeded)?;
+            self.spend(1)?;
             if byte == close {
                 nested -= 1;
                 if nested == 0 {
@@ -260,8 +260,7 @@ impl Matcher<'_> {
             return Err(PatternError::Malformed("invalid capture index"));
         };
         let text = self.source.get(start..end).unwrap_or_default();
-        let work = u64::try_from(text.len()).unwrap_or(u64::MAX);
-        self.budget.spend(work).map_err(PatternError::Exceeded)?;
+        self.spend(text.len())?;
         let rest = self.source.get(at..).unwrap_or_default();
         Ok(rest.starts_with(text).then_some(at + text.len()))
     }

@@ -7,7 +7,7 @@ mod text;
 use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value, Variadic};
 
 use super::kube;
-use super::library::{budget, fail_at, message, unsupported};
+use super::library::{budget, ended, fail, message, unsupported};
 
 /// Functions of the base library that a script does not have.
 const UNSUPPORTED: [&str; 15] = [
@@ -48,6 +48,7 @@ impl Sandbox {
             LuaOptions::new().catch_rust_panics(false),
         )?;
         let globals = lua.globals();
+        let of_texts: Table = lua.load("return getmetatable('')").eval()?;
         for name in UNSUPPORTED {
             globals.raw_set(name, unsupported(&lua, name.to_owned())?)?;
         }
@@ -57,9 +58,13 @@ impl Sandbox {
         globals.raw_set("print", lua.create_function(|_, _: MultiValue| Ok(()))?)?;
         let original: Function = globals.raw_get("tostring")?;
         globals.raw_set("tostring", text::to_string(&lua, original)?)?;
-        protect_calls(&lua, &globals)?;
-        text::install(&lua, &globals.raw_get("string")?)?;
-        sort_within_budget(&lua, &globals.raw_get("table")?)?;
+        let strings = globals.raw_get("string")?;
+        text::install(&lua, &strings)?;
+        prelude(&lua, &globals)?;
+        let tables: Table = globals.raw_get("table")?;
+        for name in ["foreach", "foreachi", "setn"] {
+            tables.raw_set(name, Value::Nil)?;
+        }
         let math: Table = globals.raw_get("math")?;
         for name in ["random", "randomseed"] {
             math.raw_set(name, unsupported(&lua, format!("math.{name}"))?)?;
@@ -67,7 +72,7 @@ impl Sandbox {
         globals.raw_set("os", date::library(&lua)?)?;
         globals.raw_set("kube", kube::library(&lua)?)?;
         let sandbox = Self {
-            globals: globals_of_calls(&lua, &globals)?,
+            globals: globals_of_calls(&lua, &globals, of_texts)?,
             none: lua.create_table()?,
         };
         Ok((lua, sandbox))
@@ -86,8 +91,9 @@ impl Sandbox {
 }
 
 /// Returns a function that returns a copy of the globals and of the libraries. One function of Lua makes the copies,
-/// because this is several times as fast as a call for each entry.
-fn globals_of_calls(lua: &Lua, globals: &Table) -> mlua::Result<Function> {
+/// because this is several times as fast as a call for each entry. `of_texts` is the metatable of texts: a function that
+/// a script adds to the library `string` is also a method of texts.
+fn globals_of_calls(lua: &Lua, globals: &Table, of_texts: Table) -> mlua::Result<Function> {
     let copied = |table: &Table, from: &str| -> mlua::Result<String> {
         let mut fields = Vec::new();
         for pair in table.pairs::<String, Value>() {
@@ -99,7 +105,7 @@ fn globals_of_calls(lua: &Lua, globals: &Table) -> mlua::Result<Function> {
         }
         Ok(format!("{{{}}}", fields.join(",")))
     };
-    let mut lines = vec!["local base, unknown = ...".to_owned()];
+    let mut lines = vec!["local base, unknown, of_texts = ...".to_owned()];
     lines.extend(LIBRARIES.map(|name| format!("local {name} = base.{name}")));
     lines.push("return function() local loaded = {}".to_owned());
     lines.push(format!("local globals = {}", copied(globals, "base")?));
@@ -115,6 +121,7 @@ fn globals_of_calls(lua: &Lua, globals: &Table) -> mlua::Result<Function> {
     }
     lines.push(
         "globals._G = globals
+        of_texts.__index = loaded.string
         function globals.require(name)
             if loaded[name] then return loaded[name] end
             if name == 'kube' then return load_kube() end
@@ -127,18 +134,20 @@ fn globals_of_calls(lua: &Lua, globals: &Table) -> mlua::Result<Function> {
         let name = name.to_string()?;
         let known = LIBRARIES.join(", ");
         let problem = format!("module {name} not found; known are {known}");
-        Err(fail_at(lua, 2, problem))
+        Err(fail(lua, problem))
     })?;
-    lua.load(lines.join("\n")).call((globals, unknown))
+    lua.load(lines.join("\n"))
+        .call((globals, unknown, of_texts))
 }
 
-/// Replaces `pcall` and `xpcall`: they must not catch the end of a budget. An error of a function that is written in
-/// Rust becomes a text, as in Karmada's engine. The handler of `xpcall` runs after the failed call: inside it, Lua would
-/// not count the instructions of the handler if the budget is what ended the call.
-fn protect_calls(lua: &Lua, globals: &Table) -> mlua::Result<()> {
+/// Replaces the functions that are written in Lua.
+fn prelude(lua: &Lua, globals: &Table) -> mlua::Result<()> {
+    let rust = lua.create_table()?;
+    // Raises the end of a budget again. An error of a function that is written in Rust becomes a text, as in Karmada's
+    // engine.
     let check = lua.create_function(|lua, mut results: Variadic<Value>| {
         if let Some(exceeded) = budget(lua)?.exceeded() {
-            return Err(mlua::Error::runtime(format!("{exceeded:?}")));
+            return Err(ended(exceeded));
         }
         if let Some(error) = results.get_mut(1)
             && let Value::Error(cause) = error
@@ -148,35 +157,18 @@ fn protect_calls(lua: &Lua, globals: &Table) -> mlua::Result<()> {
         }
         Ok(results)
     })?;
-    let wrap = r"
-        local pcall, check = ...
-        local function handle(handler, ok, ...)
-            if ok then return ok, ... end
-            return false, select(2, check(pcall(handler, ...)))
-        end
-        return function(...) return check(pcall(...)) end,
-            function(f, handler) return handle(handler, check(pcall(f))) end
-    ";
-    let original: Function = globals.raw_get("pcall")?;
-    let (pcall, xpcall): (Function, Function) = lua.load(wrap).call((original, check))?;
-    globals.raw_set("pcall", pcall)?;
-    globals.raw_set("xpcall", xpcall)
-}
-
-/// Makes `table.sort` count its work: without a function of the script, it runs in C, where nothing counts.
-fn sort_within_budget(lua: &Lua, table: &Table) -> mlua::Result<()> {
-    let count = lua.create_function(|lua, list: Value| {
-        let length = list.as_table().map_or(0, Table::raw_len);
-        let length = u64::try_from(length).unwrap_or(u64::MAX);
-        let work = length.saturating_mul(u64::from(length.checked_ilog2().unwrap_or_default()));
-        let spent = budget(lua)?.spend(work);
-        spent.map_err(|exceeded| mlua::Error::runtime(format!("{exceeded:?}")))
+    rust.raw_set("check", check)?;
+    let spend = lua.create_function(|lua, work: f64| {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a float saturates"
+        )]
+        let spent = budget(lua)?.spend(work as u64);
+        spent.map_err(ended)
     })?;
-    let wrap = r"
-        local sort, count = ...
-        return function(list, ...) count(list) return sort(list, ...) end
-    ";
-    let sort: Function = table.raw_get("sort")?;
-    let sort: Function = lua.load(wrap).call((sort, count))?;
-    table.raw_set("sort", sort)
+    rust.raw_set("spend", spend)?;
+    rust.raw_set("search", text::search_on(lua)?)?;
+    let chunk = lua.load(include_str!("sandbox/prelude.lua"));
+    chunk.set_name("=[library]").call((globals, rust))
 }

@@ -1,6 +1,6 @@
 //! Conversion between JSON and values of Lua, with Karmada's rules (docs/concepts/lua.md#values).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::c_void;
 use std::fmt;
 
@@ -12,6 +12,8 @@ use serde_json::{Map, Number, Value as Json};
 /// Maximum depth of a result. JSON decoders have this limit, too.
 const LEVELS_MAX: usize = 120;
 
+/// Memory of a table as JSON, in bytes, rounded up.
+const TABLE: usize = 640;
 const GAPS: &str = "is a list with gaps";
 const MIXED: &str = "is a table with keys that are not all texts, and not all numbers";
 
@@ -110,13 +112,13 @@ impl NotJson {
 pub(super) struct JsonReader {
     /// The tables that were read. Karmada allows each table only once in a result.
     tables: HashSet<*const c_void>,
-    /// How many bytes the result can still have, roughly.
+    /// How many bytes of memory the result can still need, roughly.
     left: usize,
     has_empty_table: bool,
 }
 
 impl JsonReader {
-    /// Reads a result of at most `limit` bytes. An empty table of Lua can be a list or an object. If one of the
+    /// Reads a result that needs at most `limit` bytes of memory. An empty table of Lua can be a list or an object. If one of the
     /// `references` has an empty list or an empty object at the same path, the result has the same. Else it is removed,
     /// unless it is the whole result.
     pub(super) fn read(value: &Value, limit: usize, references: &[&Json]) -> Result<Json, NotJson> {
@@ -129,9 +131,9 @@ impl JsonReader {
         if reader.has_empty_table {
             let mut empty = EmptyFields::default();
             for reference in references {
-                empty.collect(reference, &mut String::new());
+                empty.collect(reference, EmptyFields::ROOT);
             }
-            empty.restore(&mut json, &mut String::new());
+            empty.restore(&mut json, Some(EmptyFields::ROOT));
         }
         Ok(json)
     }
@@ -143,8 +145,8 @@ impl JsonReader {
     }
 
     fn value(&mut self, value: &Value, depth: usize) -> Result<Json, NotJson> {
-        /// Size of a value without its text, with a separator.
-        const SCALAR: usize = 8;
+        /// Memory of a value without its text, in bytes, rounded up.
+        const SCALAR: usize = 64;
         self.take(SCALAR)?;
         match value {
             Value::Nil => Ok(Json::Null),
@@ -152,9 +154,8 @@ impl JsonReader {
             Value::Integer(value) => Ok(Json::from(*value)),
             Value::Number(value) => number(*value),
             Value::String(text) => {
-                let text = text.to_string_lossy();
-                self.take(text.len())?;
-                Ok(Json::String(text))
+                self.take(text.as_bytes().len())?;
+                Ok(Json::String(text.to_string_lossy()))
             }
             Value::Table(table) => self.table(table, depth),
             Value::Function(_) => Err(NotJson::new("is a function")),
@@ -171,6 +172,7 @@ impl JsonReader {
                 "is a table that is at another place of the result, too",
             ));
         }
+        self.take(TABLE)?;
         let mut entries = Entries::default();
         let mut problem = None;
         let listed = table.for_each(|key: Value, value: Value| {
@@ -197,8 +199,8 @@ impl JsonReader {
     ) -> Result<(), NotJson> {
         match key {
             Value::String(key) => {
+                self.take(key.as_bytes().len())?;
                 let key = key.to_string_lossy();
-                self.take(key.len())?;
                 let value = self.value(value, depth + 1);
                 let value = value.map_err(|error| error.within(&format!(".{key}")))?;
                 entries.fields.insert(key, value);
@@ -267,35 +269,32 @@ fn number(value: f64) -> Result<Json, NotJson> {
     number.ok_or_else(|| NotJson::new("is not a finite number"))
 }
 
-/// The paths of the empty objects and lists in some objects. Indexes of lists do not count.
+/// The empty objects and lists in some objects, by path. Indexes of lists do not count.
 #[derive(Default)]
-struct EmptyFields {
-    objects: HashSet<String>,
-    lists: HashSet<String>,
+struct EmptyFields<'r> {
+    /// The number of each path, by the number of the path above it and the name of its last field.
+    paths: HashMap<(usize, &'r str), usize>,
+    objects: HashSet<usize>,
+    lists: HashSet<usize>,
 }
 
-/// Runs `with` with the path of a field. No name of a field contains the separator.
-fn with_field<R>(path: &mut String, field: &str, with: impl FnOnce(&mut String) -> R) -> R {
-    let length = path.len();
-    path.push('\0');
-    path.push_str(field);
-    let result = with(path);
-    path.truncate(length);
-    result
-}
+impl<'r> EmptyFields<'r> {
+    /// The number of the path of the whole object.
+    const ROOT: usize = 0;
 
-impl EmptyFields {
-    fn collect(&mut self, json: &Json, path: &mut String) {
+    fn collect(&mut self, json: &'r Json, path: usize) {
         match json {
             Json::Object(fields) if fields.is_empty() => {
-                self.objects.insert(path.clone());
+                self.objects.insert(path);
             }
             Json::Array(elements) if elements.is_empty() => {
-                self.lists.insert(path.clone());
+                self.lists.insert(path);
             }
             Json::Object(fields) => {
                 for (field, value) in fields {
-                    with_field(path, field, |path| self.collect(value, path));
+                    let next = self.paths.len() + 1;
+                    let below = *self.paths.entry((path, field)).or_insert(next);
+                    self.collect(value, below);
                 }
             }
             Json::Array(elements) => {
@@ -307,11 +306,13 @@ impl EmptyFields {
         }
     }
 
-    fn restore(&self, json: &mut Json, path: &mut String) {
+    /// Restores the values below a path. `None` is a path that no reference has.
+    fn restore(&self, json: &mut Json, path: Option<usize>) {
         match json {
             Json::Object(fields) => {
                 fields.retain(|field, value| {
-                    with_field(path, field, |path| self.restore_value(value, path))
+                    let below = path.and_then(|path| self.paths.get(&(path, field.as_str())));
+                    self.restore_value(value, below.copied())
                 });
             }
             Json::Array(elements) => elements.retain_mut(|value| self.restore_value(value, path)),
@@ -320,17 +321,17 @@ impl EmptyFields {
     }
 
     /// Returns whether the value stays in the result.
-    fn restore_value(&self, value: &mut Json, path: &mut String) -> bool {
+    fn restore_value(&self, value: &mut Json, path: Option<usize>) -> bool {
         let is_empty = value.as_array().is_some_and(Vec::is_empty);
         if !is_empty {
             self.restore(value, path);
             return true;
         }
-        if self.objects.contains(path.as_str()) {
+        if path.is_some_and(|path| self.objects.contains(&path)) {
             *value = Json::Object(Map::new());
             return true;
         }
-        self.lists.contains(path.as_str())
+        path.is_some_and(|path| self.lists.contains(&path))
     }
 }
 
@@ -417,13 +418,13 @@ mod tests {
                 "has too many levels",
             ),
             (
-                "return string.rep('x', 2000)",
+                "return string.rep('x', 300000)",
                 "",
                 "the result is too large",
             ),
         ] {
             let value: Value = lua.load(script).eval().unwrap();
-            let error = JsonReader::read(&value, 1500, &[]).unwrap_err();
+            let error = JsonReader::read(&value, 200_000, &[]).unwrap_err();
             assert_eq!(error.problem, problem, "{script}");
             assert!(error.path.starts_with(path), "{script}: {}", error.path);
         }

@@ -173,9 +173,10 @@ impl Vm {
         }
     }
 
-    /// Returns the memory of this state, in bytes.
+    /// Returns the memory that this state cannot free, in bytes.
     #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
+        self.lua.gc_collect().unwrap();
         self.lua.used_memory()
     }
 

@@ -9,7 +9,7 @@ use super::Section;
 use super::citations::rust_files;
 
 /// Crate, name and meaning of a constant. The name is unique in its crate.
-const CONSTANTS: [(&str, &str, &str); 61] = [
+const CONSTANTS: [(&str, &str, &str); 62] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
@@ -67,6 +67,11 @@ const CONSTANTS: [(&str, &str, &str); 61] = [
     ),
     (
         "interpreters",
+        "SCRIPT_MAX",
+        "Size of a Lua script, in bytes.",
+    ),
+    (
+        "interpreters",
         "INSTRUCTIONS_MAX",
         "Instructions of one call of a Lua script, with the steps of pattern matching.",
     ),
@@ -78,7 +83,7 @@ const CONSTANTS: [(&str, &str, &str); 61] = [
     (
         "interpreters",
         "RESULT_MAX",
-        "Result of a Lua script as JSON, in bytes.",
+        "Memory of the result of a Lua script, and of the patch that it makes, in bytes.",
     ),
     (
         "interpreters",

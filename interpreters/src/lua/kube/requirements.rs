@@ -75,12 +75,12 @@ pub(super) fn of_template(template: &Template) -> Result<Option<Json>, ParseQuan
     let spec = &template.spec;
     let mut sums = Sums::default();
     for container in &spec.containers {
-        sums.combine(&container.requests(), |sum, amount| sum + amount)?;
+        sums.combine(&container.requests(), i128::saturating_add)?;
     }
     for container in &spec.init_containers {
         sums.combine(&container.requests(), i128::max)?;
     }
-    sums.combine(&spec.overhead, |sum, amount| sum + amount)?;
+    sums.combine(&spec.overhead, i128::saturating_add)?;
     let mut requirements = Map::new();
     let claim = node_claim(spec);
     if !claim.is_empty() {
@@ -162,9 +162,9 @@ impl Sums {
         let positive = self.0.into_iter().filter(|(_, (_, amount))| *amount > 0);
         let printed = positive.map(|(resource, (unit, amount))| {
             let amount = match unit {
-                Unit::Milli => Amount::new(amount * MILLI_NANOS, Format::DecimalSi),
-                Unit::Bytes => Amount::new(amount * NANOS, Format::BinarySi),
-                Unit::Count => Amount::new(amount * NANOS, Format::DecimalSi),
+                Unit::Milli => Amount::new(amount.saturating_mul(MILLI_NANOS), Format::DecimalSi),
+                Unit::Bytes => Amount::new(amount.saturating_mul(NANOS), Format::BinarySi),
+                Unit::Count => Amount::new(amount.saturating_mul(NANOS), Format::DecimalSi),
             };
             (resource, Json::String(amount.to_string()))
         });

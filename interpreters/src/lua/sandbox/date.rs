@@ -10,7 +10,7 @@ use crate::lua::library::{CallTime, fail};
 /// Longest format of a date, in bytes. Each directive can be many times as long in the result.
 const FORMAT_MAX: usize = 256;
 /// The directives of `os.date` that Karmada's engine knows.
-const DIRECTIVES: &[u8] = b"aAbBcdFHIjmMpSxXyYzZ";
+const DIRECTIVES: &[u8] = b"aAbBcdFHIjmMpSwxXyYzZ";
 
 pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
     let library = lua.create_table()?;

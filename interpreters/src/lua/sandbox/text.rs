@@ -1,11 +1,9 @@
 //! The functions of the library `string` that search for patterns, and texts of numbers.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use mlua::{Function, Lua, LuaString, MultiValue, Table, Value};
 
 use crate::lua::budget::Budget;
-use crate::lua::library::{argument_error, budget, fail, unsupported};
+use crate::lua::library::{argument_error, budget, ended, fail, unsupported};
 use crate::lua::pattern::{Capture, Match, PatternError, find, find_plain};
 
 /// Longest text that is searched, in bytes, as in Karmada's engine.
@@ -24,13 +22,28 @@ pub(super) fn install(lua: &Lua, library: &Table) -> mlua::Result<()> {
         "match",
         lua.create_function(|lua, given: MultiValue| match_in_text(lua, &given))?,
     )?;
-    for name in ["gmatch", "gfind"] {
-        library.raw_set(
-            name,
-            lua.create_function(|lua, given: MultiValue| iterate(lua, &given))?,
-        )?;
-    }
     Ok(())
+}
+
+/// Returns the function `search(text, pattern, from)`: the position after the next match, and its captures. Without a
+/// match, there is no result.
+pub(super) fn search_on(lua: &Lua) -> mlua::Result<Function> {
+    lua.create_function(|lua, given: MultiValue| {
+        let (text, pattern, from) = searched(lua, "gmatch", &given)?;
+        let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
+        let found = match from {
+            Some(from) => search(lua, &text, &pattern, from)?,
+            None => None,
+        };
+        let Some(found) = found else {
+            return Ok(MultiValue::new());
+        };
+        // After an empty match, the search goes on behind the next byte.
+        let is_empty = found.start == found.end;
+        let mut results = captures(lua, &text, &found)?;
+        results.push_front(position(found.end + usize::from(is_empty)));
+        Ok(results)
+    })
 }
 
 /// Returns the function `tostring`, which prints numbers as Karmada's engine does. `original` prints other values.
@@ -91,27 +104,6 @@ fn match_in_text(lua: &Lua, arguments: &MultiValue) -> mlua::Result<MultiValue> 
     }
 }
 
-/// `string.gmatch(text, pattern)`
-fn iterate(lua: &Lua, arguments: &MultiValue) -> mlua::Result<Function> {
-    let (text, pattern, _) = searched(lua, "gmatch", arguments)?;
-    let next = AtomicUsize::new(0);
-    lua.create_function(move |lua, _: MultiValue| {
-        let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
-        let from = next.load(Ordering::Relaxed);
-        if from > text.len() {
-            return Ok(MultiValue::from_iter([Value::Nil]));
-        }
-        let Some(found) = search(lua, &text, &pattern, from)? else {
-            next.store(usize::MAX, Ordering::Relaxed);
-            return Ok(MultiValue::from_iter([Value::Nil]));
-        };
-        // After an empty match, the search goes on behind the next byte.
-        let is_empty = found.start == found.end;
-        next.store(found.end + usize::from(is_empty), Ordering::Relaxed);
-        captures(lua, &text, &found)
-    })
-}
-
 /// Returns the text, the pattern, and the offset at which the search begins, if it is in the text.
 fn searched(
     lua: &Lua,
@@ -157,7 +149,7 @@ fn search(lua: &Lua, text: &[u8], pattern: &[u8], from: usize) -> mlua::Result<O
     let budget: &Budget = &budget;
     find(text, pattern, from, budget).map_err(|error| match error {
         PatternError::Malformed(problem) => fail(lua, problem),
-        PatternError::Exceeded(exceeded) => mlua::Error::runtime(format!("{exceeded:?}")),
+        PatternError::Exceeded(exceeded) => ended(exceeded),
     })
 }
 

@@ -1,5 +1,6 @@
 //! Hostile scripts end within their bounds, and leave nothing behind.
 
+use std::sync::Arc;
 use std::thread;
 
 use super::*;
@@ -14,8 +15,14 @@ fn limits() -> Limits {
 
 fn hostile(script: &str) -> LuaInterpreter {
     let script = format!("function ReflectStatus(obj) {script} end");
-    let customization = customization("hostile", &json!({"statusReflection": script}));
-    LuaInterpreter::new(&[customization], limits()).unwrap()
+    let hostile = customization("hostile", &json!({"statusReflection": script}));
+    let harmless = "function InterpretHealth(obj)
+        local t = {}
+        for w in ('b A'):gmatch('%a') do table.insert(t, w:lower()) end
+        table.sort(t)
+        return leak == nil and table.concat(t) == 'ab' and tostring(1) == '1' end";
+    let harmless = customization("harmless", &json!({"healthInterpretation": harmless}));
+    LuaInterpreter::new(&[hostile, harmless], limits()).unwrap()
 }
 
 #[test]
@@ -49,7 +56,26 @@ fn a_script_that_exceeds_a_bound_fails_its_own_call() {
             "local s = 'x' while true do s = s .. s end",
             "not enough memory",
         ),
-        ("local t = {} while true do t[#t + 1] = {} end", ""),
+        (
+            "local t = {} while true do t[#t + 1] = {} end",
+            "exceeds the limit of 200000 instructions",
+        ),
+        (
+            "table.insert({}, -2147483648, 1)",
+            "line 1: table.insert: position out of bounds",
+        ),
+        (
+            "local t = {} for i = 1, 3000 do table.insert(t, 1, i) end",
+            "exceeds the limit of 200000 instructions",
+        ),
+        (
+            "local s = '0' for i = 1, 18 do s = s .. s end return {require('kube').resourceAdd(s)}",
+            "line 1: resourceAdd: a quantity has more than 64 bytes",
+        ),
+        (
+            "local function f(n) local ok, e = pcall(f, n + 1) if not ok then error(e, 0) end end f(1)",
+            "line 1: pcall: too many levels",
+        ),
         (
             "local t = {} for i = 1, 30000 do t[i] = -i end table.sort(t) return t",
             "exceeds the limit of 200000 instructions",
@@ -58,10 +84,13 @@ fn a_script_that_exceeds_a_bound_fails_its_own_call() {
             "local function f() return f() + 1 end f()",
             "line 1: stack overflow",
         ),
-        ("local function f(n) return f(n .. 'x') end f('')", ""),
+        (
+            "local function f(n) return f(n .. 'x') end f('')",
+            "exceeds the limit of 200000 instructions",
+        ),
         (
             "local t = {} for i = 1, 20000 do t[i] = 'abcdefgh' end return t",
-            "the result: [4095] the result is too large",
+            "the result: [900] the result is too large",
         ),
         (
             "local s = 'x' for i = 1, 18 do s = s .. s end return {s}",
@@ -84,14 +113,34 @@ fn a_script_that_exceeds_a_bound_fails_its_own_call() {
         let message = failure(&interpreter, "InterpretStatus", &json!({}));
         let (_, found) = message.split_once("luaScript: ").unwrap();
         assert!(found.starts_with(problem), "{script}: {message}");
-        // The state is as good as new.
-        let body = body("InterpretStatus", &json!({}), &json!({}));
+        // The scripts of other customizations do not notice.
         for _ in 0..3 {
-            response(&interpreter, &body, &StopFlag::default());
+            let healthy = ask(&interpreter, "InterpretHealth", &json!({}), &json!({}));
+            assert_eq!(healthy["healthy"], true, "{script}: {healthy}");
+        }
+    }
+}
+
+/// Some states of Lua are used again after a call that has left something behind.
+#[test]
+fn what_a_script_leaves_behind_does_not_reach_the_next_call() {
+    for script in [
+        "local t = {} for i = 1, 5000 do t[i] = string.gmatch('a', 'b') end return {}",
+        "for i = 1, 3000 do pcall(string.rep) end return {}",
+        "string.find = nil table.insert = nil pairs = nil tostring = nil return {}",
+        "function string.lower() return 'x' end return {}",
+        "leak = {} for i = 1, 1000 do leak[i] = {} end return {}",
+    ] {
+        let interpreter = hostile(script);
+        for _ in 0..10 {
+            let left = ask(&interpreter, "InterpretStatus", &json!({}), &json!({}));
+            assert_eq!(left["successful"], true, "{script}: {left}");
+            let healthy = ask(&interpreter, "InterpretHealth", &json!({}), &json!({}));
+            assert_eq!(healthy["healthy"], true, "{script}: {healthy}");
         }
         for vm in interpreter.idle.lock().unwrap().iter() {
             let kept = vm.memory();
-            assert!(kept <= 2 << 20, "{script}: {kept}");
+            assert!(kept < 256 << 10, "{script}: {kept}");
         }
     }
 }
@@ -99,7 +148,8 @@ fn a_script_that_exceeds_a_bound_fails_its_own_call() {
 /// The caller ends a script when the time of its call is over.
 #[test]
 fn a_script_ends_when_the_caller_stops_it() {
-    let script = "function ReflectStatus() while true do pcall(function() end) end end";
+    let script = "function ReflectStatus(obj)
+        for i = 1, obj.rounds do pcall(function() end) end return {} end";
     let customization = customization("endless", &json!({"statusReflection": script}));
     let limits = Limits {
         instructions: u64::MAX,
@@ -107,10 +157,17 @@ fn a_script_ends_when_the_caller_stops_it() {
     };
     let interpreter = LuaInterpreter::new(&[customization], limits).unwrap();
     let stop = StopFlag::default();
-    let body = body("InterpretStatus", &json!({}), &json!({}));
+    let call = |rounds: u64| {
+        let body = body("InterpretStatus", &json!({"rounds": rounds}), &json!({}));
+        response(&interpreter, &body, &stop)
+    };
+    assert_eq!(call(10)["successful"], true);
     thread::scope(|scope| {
-        let call = scope.spawn(|| response(&interpreter, &body, &stop));
-        // The script has no other bound, so it runs until now.
+        let call = scope.spawn(|| call(u64::MAX));
+        // Only the flag ends the script.
+        while Arc::strong_count(&stop.0) == 1 {
+            thread::yield_now();
+        }
         stop.stop();
         let response = call.join().unwrap();
         let message = response["status"]["message"].as_str().unwrap();

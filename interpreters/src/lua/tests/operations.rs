@@ -162,6 +162,65 @@ fn a_customization_that_cannot_be_used_is_refused() {
     assert_eq!(errors[0].field, "spec.target.kind");
 }
 
+/// Karmada decodes results into types, and refuses others.
+#[test]
+fn a_result_has_the_type_that_karmada_decodes() {
+    for (rule, operation, script, problem) in [
+        (
+            "replicaResource",
+            "InterpretReplica",
+            "function GetReplicas() return 1, {1} end",
+            "invalid type",
+        ),
+        (
+            "replicaResource",
+            "InterpretReplica",
+            "function GetReplicas() return 1, {resourceRequest = {cpu = 'abc'}} end",
+            "resourceRequest[cpu]: \"abc\" is not a quantity",
+        ),
+        (
+            "componentResource",
+            "InterpretComponent",
+            "function GetComponents() return {{replicas = '3'}} end",
+            "[0]: replicas: invalid type",
+        ),
+        (
+            "dependencyInterpretation",
+            "InterpretDependency",
+            "function GetDependencies() return {{kind = 'Secret', name = 'a'}} end",
+            "[0]: apiVersion: missing",
+        ),
+        (
+            "dependencyInterpretation",
+            "InterpretDependency",
+            "function GetDependencies() return {{apiVersion = 'v1', kind = 'Secret', name = 5}} end",
+            "[0]: name: invalid type",
+        ),
+        (
+            "dependencyInterpretation",
+            "InterpretDependency",
+            "function GetDependencies() return {{apiVersion = 'v1', kind = 'Secret'}} end",
+            "[0]: name and labelSelector: missing",
+        ),
+        (
+            "retention",
+            "ReviseReplica",
+            "function Retain() end",
+            "has no script for ReviseReplica",
+        ),
+        (
+            "replicaRevision",
+            "ReviseReplica",
+            "function ReviseReplica() return {spec = {}} end",
+            "kind is missing",
+        ),
+    ] {
+        let interpreter = interpreter(&json!({rule: script}));
+        let message = failure(&interpreter, operation, &thing());
+        assert!(message.contains(problem), "{script}: {message}");
+    }
+}
+
 /// The first customization by name wins. For dependencies, all count.
 #[test]
 fn several_customizations_of_a_kind_are_joined() {
