@@ -63,7 +63,7 @@ pub const RESOURCE_TEMPLATE_GENERATION: &str = "resourcetemplate.karmada.io/gene
 /// [`AssignedReplicas`](crate::AssignedReplicas).
 pub const ASSIGNED_REPLICAS: &str = "compute.datumapis.com/assigned-replicas";
 /// On a WorkloadDeployment of a cell: the last number that the autoscaler controller has removed because Karmada had
-/// written it back, with the generation of the hub's object.
+/// written it back.
 pub const CLEARED_REPLICAS: &str = "compute.datumapis.com/cleared-replicas";
 /// On hub objects that Karmada propagates to cells: when the federator last made Karmada apply the object again.
 /// Karmada applies an object again when an annotation changes.
@@ -205,7 +205,7 @@ pub const ALL: &[MetadataKey] = &[
         CLEARED_REPLICAS,
         "WorkloadDeployment; cell",
         "`autoscaler`",
-        "The last `spec.replicas` that was removed because Karmada had written it back, and the generation of the hub's object, such as `3 at 7`. The same number at the same generation is not removed twice.",
+        "The last `spec.replicas` that was removed because Karmada had written it back. The same number is not removed twice.",
     ),
     metadata_key(
         REAPPLIED_AT,

@@ -313,7 +313,7 @@ impl<'de> Deserialize<'de> for Quantity {
             type Value = Quantity;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a quantity: a string or a number")
+                f.write_str("a quantity: a string or an integer")
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Quantity, E> {
@@ -325,10 +325,6 @@ impl<'de> Deserialize<'de> for Quantity {
             }
 
             fn visit_u64<E: de::Error>(self, number: u64) -> Result<Quantity, E> {
-                Ok(Quantity(number.to_string()))
-            }
-
-            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Quantity, E> {
                 Ok(Quantity(number.to_string()))
             }
         }

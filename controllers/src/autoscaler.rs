@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::WorkloadDeployment;
+use api::annotations::CLEARED_REPLICAS;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use kube::ResourceExt;
 use multicluster::Outcome;
 use serde_json::json;
 
@@ -113,24 +115,24 @@ impl AutoscalerController {
                     .await
                     .map(drop)
             }
-            AutoscalerStep::SetReplicas(replicas) => writer
-                .set_field(
-                    context,
-                    deployments,
-                    deployment,
-                    REPLICAS,
-                    Some(json!(replicas)),
-                )
-                .await
-                .map(drop),
+            AutoscalerStep::SetReplicas(replicas) => {
+                let mut changes = vec![(REPLICAS, Some(json!(replicas)))];
+                // From now on, each number is one of the autoscaler again.
+                if deployment.annotations().contains_key(CLEARED_REPLICAS) {
+                    changes.push((CLEARED, None));
+                }
+                writer
+                    .set_fields(context, deployments, deployment, &changes)
+                    .await
+                    .map(drop)
+            }
             AutoscalerStep::ClearReplicas => writer
                 .set_field(context, deployments, deployment, REPLICAS, None)
                 .await
                 .map(drop),
             AutoscalerStep::ClearRetained(replicas) => {
-                let assigned = deployment.assigned_replicas();
-                let record = assigned.map(|assigned| json!(plan::record(&assigned, replicas)));
-                let changes = [(REPLICAS, None), (CLEARED, record)];
+                let record = json!(replicas.to_string());
+                let changes = [(REPLICAS, None), (CLEARED, Some(record))];
                 writer
                     .set_fields(context, deployments, deployment, &changes)
                     .await

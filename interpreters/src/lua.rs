@@ -10,6 +10,7 @@ mod diff;
 mod kube;
 mod library;
 mod pattern;
+mod quantity;
 mod results;
 mod sandbox;
 mod values;

@@ -10,7 +10,7 @@
 
 use api::annotations::CLEARED_REPLICAS;
 use api::karmada::FIELD_MANAGER_PREFIX;
-use api::{AssignedReplicas, ReplicasField, WorkloadDeployment};
+use api::{ReplicasField, WorkloadDeployment};
 use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::{Resource, ResourceExt};
@@ -115,22 +115,16 @@ pub(super) fn plan(observed: &Observed<'_>) -> Option<AutoscalerStep> {
     }
 }
 
-/// Returns whether `spec.replicas` is set although the hub's object does not set it, and was not removed before.
+/// Returns whether `spec.replicas` is set although the hub's object does not set it, and this number was not removed
+/// before.
 pub(super) fn may_be_retained(deployment: &WorkloadDeployment) -> bool {
     let Some(replicas) = deployment.spec.replicas else {
         return false;
     };
     let cleared = deployment.annotations().get(CLEARED_REPLICAS);
-    deployment.assigned_replicas().is_some_and(|assigned| {
-        assigned.field == ReplicasField::MinReplicas
-            && cleared.map(String::as_str) != Some(&record(&assigned, replicas))
-    })
-}
-
-/// Returns the record of a number that is removed: the value of [`CLEARED_REPLICAS`].
-pub(super) fn record(assigned: &AssignedReplicas, replicas: i32) -> String {
-    let generation = assigned.generation.unwrap_or_default();
-    format!("{replicas} at {generation}")
+    let assigned = deployment.assigned_replicas();
+    assigned.is_some_and(|assigned| assigned.field == ReplicasField::MinReplicas)
+        && cleared.is_none_or(|cleared| *cleared != replicas.to_string())
 }
 
 /// Returns whether a HorizontalPodAutoscaler with another name scales the WorkloadDeployment.

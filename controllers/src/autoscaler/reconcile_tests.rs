@@ -127,6 +127,16 @@ async fn a_number_that_karmada_writes_back_is_removed_once_more() {
         assert_eq!(writes(&planes, &controller).await, [""; 0], "{manager}");
         assert_eq!(replicas(&planes), Some(3), "{manager}");
     }
+
+    // An autoscaler sets the number again.
+    change(&planes, |it| {
+        it["spec"]["scaleSettings"] = scaled()["spec"]["scaleSettings"].clone();
+        it["spec"].as_object_mut().unwrap().remove("replicas");
+    })
+    .await;
+    assert_eq!(writes(&planes, &controller).await, [CREATE, NUMBER]);
+    let deployment: WorkloadDeployment = planes.cell.get(HUB_NAMESPACE, "web").unwrap();
+    assert!(!deployment.annotations().contains_key(CLEARED_REPLICAS));
 }
 
 #[tokio::test(start_paused = true)]

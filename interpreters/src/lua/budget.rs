@@ -8,7 +8,7 @@ const INSTRUCTIONS_MAX: u64 = 20_000_000;
 /// Memory of a call, in bytes.
 const SCRIPT_MEMORY_MAX: usize = 64 << 20;
 /// Memory of the result of a call, in bytes.
-const RESULT_MAX: usize = 4 << 20;
+const RESULT_MAX: usize = 32 << 20;
 
 /// The bounds of one call of a script.
 #[derive(Clone, Copy, Debug)]

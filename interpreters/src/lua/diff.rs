@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 #[derive(Debug, PartialEq)]
 pub(super) struct TooLarge;
 
-/// Returns the operations of the patch, which have about `limit` bytes at most. Lists are replaced as a whole.
+/// Returns the operations of the patch, which need about `limit` bytes of memory at most. Lists are replaced as a whole.
 pub(super) fn diff(before: &Value, after: Value, limit: usize) -> Result<Vec<Value>, TooLarge> {
     let mut differences = Differences {
         operations: Vec::new(),
@@ -21,7 +21,7 @@ struct Differences {
     operations: Vec<Value>,
     /// JSON pointer (RFC 6901) of the values that are compared.
     path: String,
-    /// How many bytes the operations can still have.
+    /// How many bytes of memory the operations can still need.
     left: usize,
 }
 
@@ -58,8 +58,8 @@ impl Differences {
     }
 
     fn add(&mut self, op: &str, value: Option<Value>) -> Result<(), TooLarge> {
-        /// Size of an operation without its path and value.
-        const OPERATION: usize = 64;
+        /// Memory of an operation without its path and value, in bytes, rounded up.
+        const OPERATION: usize = 800;
         let size = OPERATION + self.path.len();
         self.left = self.left.checked_sub(size).ok_or(TooLarge)?;
         let mut operation = json!({"op": op, "path": self.path});
@@ -80,7 +80,7 @@ mod tests {
         let before = json!({"a": 1, "b": {"c/d": [1], "e~f": null}, "g": {}});
         let after = json!({"a": 1, "b": {"c/d": [1, 2]}, "g": [], "h": {"i": 1}});
         assert_eq!(diff(&before, before.clone(), 0), Ok(Vec::new()));
-        let operations = diff(&before, after, 1000).unwrap();
+        let operations = diff(&before, after, 10_000).unwrap();
         assert_eq!(
             json!(operations),
             json!([

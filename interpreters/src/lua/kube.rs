@@ -12,8 +12,8 @@ use serde_json::Value as Json;
 use super::library::{argument_error, budget, ended, fail};
 use super::values::{JsonReader, LuaSeed};
 
-/// Largest Pod template, in bytes.
-const TEMPLATE_MAX: usize = 1 << 20;
+/// Memory of a Pod template, in bytes.
+const TEMPLATE_MAX: usize = 16 << 20;
 /// Longest text of a quantity, in bytes.
 const QUANTITY_MAX: usize = 64;
 /// What a function of this library counts as instructions, for each argument.

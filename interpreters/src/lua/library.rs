@@ -12,6 +12,9 @@ use super::budget::{Budget, Exceeded};
 /// Name of a script in the messages of Lua, as in Karmada's engine.
 pub(super) const CHUNK: &str = "<string>";
 
+/// Name of the functions that are written in Lua, in the messages of Lua.
+pub(super) const LIBRARY: &str = "[library]";
+
 /// The time of a call, for `os.time` and `os.date`.
 pub(super) struct CallTime(pub(super) Timestamp);
 
@@ -66,7 +69,8 @@ pub(super) fn unsupported(lua: &Lua, name: String) -> mlua::Result<Function> {
     })
 }
 
-/// Returns the message of an error, without the stack.
+/// Returns the message of an error, without the stack. A message that names a line of the libraries names the line of
+/// the script instead.
 pub(super) fn message(error: &mlua::Error) -> String {
     let text = match error {
         mlua::Error::CallbackError { cause, .. } => return message(cause),
@@ -74,8 +78,21 @@ pub(super) fn message(error: &mlua::Error) -> String {
         mlua::Error::SyntaxError { message, .. } => message.clone(),
         other => other.to_string(),
     };
-    match text.split_once("\nstack traceback:") {
-        Some((message, _)) => message.to_owned(),
-        None => text,
+    let Some((message, stack)) = text.split_once("\nstack traceback:") else {
+        return text;
+    };
+    let of_library = message
+        .strip_prefix(LIBRARY)
+        .and_then(|it| it.strip_prefix(':'));
+    let Some((_, problem)) = of_library.and_then(|it| it.split_once(": ")) else {
+        return message.to_owned();
+    };
+    let mut lines = stack.lines().filter_map(|frame| {
+        let at = frame.trim_start().strip_prefix(CHUNK)?.strip_prefix(':')?;
+        at.split_once(':').map(|(line, _)| line)
+    });
+    match lines.next() {
+        Some(line) => format!("{CHUNK}:{line}: {problem}"),
+        None => problem.to_owned(),
     }
 }

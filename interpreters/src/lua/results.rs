@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use api::Quantity;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
+
+use super::quantity::LuaQuantity;
 
 /// Karmada's `ReplicaRequirements`, and `ComponentReplicaRequirements`.
 #[derive(Deserialize)]
@@ -13,7 +14,7 @@ use serde_json::{Map, Value as Json};
 #[expect(dead_code, reason = "only the types are checked")]
 struct Requirements {
     node_claim: Option<NodeClaim>,
-    resource_request: Option<BTreeMap<String, Quantity>>,
+    resource_request: Option<BTreeMap<String, LuaQuantity>>,
     namespace: Option<String>,
     priority_class_name: Option<String>,
 }

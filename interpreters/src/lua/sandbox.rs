@@ -7,7 +7,7 @@ mod text;
 use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value, Variadic};
 
 use super::kube;
-use super::library::{budget, ended, fail, message, unsupported};
+use super::library::{LIBRARY, budget, ended, fail, message, unsupported};
 
 /// Functions of the base library that a script does not have.
 const UNSUPPORTED: [&str; 15] = [
@@ -60,7 +60,7 @@ impl Sandbox {
         globals.raw_set("tostring", text::to_string(&lua, original)?)?;
         let strings = globals.raw_get("string")?;
         text::install(&lua, &strings)?;
-        prelude(&lua, &globals)?;
+        let begin = prelude(&lua, &globals)?;
         let tables: Table = globals.raw_get("table")?;
         for name in ["foreach", "foreachi", "setn"] {
             tables.raw_set(name, Value::Nil)?;
@@ -72,7 +72,7 @@ impl Sandbox {
         globals.raw_set("os", date::library(&lua)?)?;
         globals.raw_set("kube", kube::library(&lua)?)?;
         let sandbox = Self {
-            globals: globals_of_calls(&lua, &globals, of_texts)?,
+            globals: globals_of_calls(&lua, &globals, &begin, &of_texts)?,
             none: lua.create_table()?,
         };
         Ok((lua, sandbox))
@@ -93,7 +93,12 @@ impl Sandbox {
 /// Returns a function that returns a copy of the globals and of the libraries. One function of Lua makes the copies,
 /// because this is several times as fast as a call for each entry. `of_texts` is the metatable of texts: a function that
 /// a script adds to the library `string` is also a method of texts.
-fn globals_of_calls(lua: &Lua, globals: &Table, of_texts: Table) -> mlua::Result<Function> {
+fn globals_of_calls(
+    lua: &Lua,
+    globals: &Table,
+    begin: &Function,
+    of_texts: &Table,
+) -> mlua::Result<Function> {
     let copied = |table: &Table, from: &str| -> mlua::Result<String> {
         let mut fields = Vec::new();
         for pair in table.pairs::<String, Value>() {
@@ -105,9 +110,9 @@ fn globals_of_calls(lua: &Lua, globals: &Table, of_texts: Table) -> mlua::Result
         }
         Ok(format!("{{{}}}", fields.join(",")))
     };
-    let mut lines = vec!["local base, unknown, of_texts = ...".to_owned()];
+    let mut lines = vec!["local base, unknown, begin, of_texts = ...".to_owned()];
     lines.extend(LIBRARIES.map(|name| format!("local {name} = base.{name}")));
-    lines.push("return function() local loaded = {}".to_owned());
+    lines.push("return function() begin() local loaded = {}".to_owned());
     lines.push(format!("local globals = {}", copied(globals, "base")?));
     for name in LIBRARIES {
         let library = copied(&globals.raw_get(name)?, name)?;
@@ -137,11 +142,11 @@ fn globals_of_calls(lua: &Lua, globals: &Table, of_texts: Table) -> mlua::Result
         Err(fail(lua, problem))
     })?;
     lua.load(lines.join("\n"))
-        .call((globals, unknown, of_texts))
+        .call((globals, unknown, begin, of_texts))
 }
 
-/// Replaces the functions that are written in Lua.
-fn prelude(lua: &Lua, globals: &Table) -> mlua::Result<()> {
+/// Replaces the functions that are written in Lua. Returns the function that begins a call.
+fn prelude(lua: &Lua, globals: &Table) -> mlua::Result<Function> {
     let rust = lua.create_table()?;
     // Raises the end of a budget again. An error of a function that is written in Rust becomes a text, as in Karmada's
     // engine.
@@ -170,5 +175,5 @@ fn prelude(lua: &Lua, globals: &Table) -> mlua::Result<()> {
     rust.raw_set("spend", spend)?;
     rust.raw_set("search", text::search_on(lua)?)?;
     let chunk = lua.load(include_str!("sandbox/prelude.lua"));
-    chunk.set_name("=[library]").call((globals, rust))
+    chunk.set_name(format!("={LIBRARY}")).call((globals, rust))
 }

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use api::Quantity;
 use api::quantity::{Amount, Format, NANOS, ParseQuantityError};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
+use crate::lua::quantity::LuaQuantity;
+
 /// Billionths in one thousandth.
 const MILLI_NANOS: i128 = NANOS / 1000;
 
-type Resources = BTreeMap<String, Quantity>;
+type Resources = BTreeMap<String, LuaQuantity>;
 
 #[derive(Default, Deserialize)]
 pub(super) struct Template {

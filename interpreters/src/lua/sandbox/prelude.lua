@@ -1,7 +1,8 @@
 -- The functions of the libraries that are written in Lua. The C functions of Lua cannot be interrupted, so what can take
 -- long is here, where every instruction counts, or it counts its work with `spend`.
 --
--- `base` are the globals, and `rust` has the functions that are written in Rust.
+-- `base` are the globals, and `rust` has the functions that are written in Rust. The result is a function that begins a
+-- call.
 local base, rust = ...
 local error, pcall, select, tonumber, tostring, type, unpack =
     base.error, base.pcall, base.select, base.tonumber, base.tostring, base.type, base.unpack
@@ -21,6 +22,7 @@ end
 
 -- `check` raises the end of a budget again.
 function base.pcall(...)
+    if select('#', ...) == 0 then error('bad argument #1 to pcall (value expected)', 2) end
     if levels == LEVELS_MAX then error('pcall: too many levels', 2) end
     levels = levels + 1
     return leave(pcall(...))
@@ -42,7 +44,10 @@ local insert, remove, concat = base.table.insert, base.table.remove, base.table.
 function base.table.insert(list, ...)
     if type(list) == 'table' and select('#', ...) == 2 then
         local at, size = tonumber((...)), #list
-        if at and (at < 1 or at > size + 1) then error('table.insert: position out of bounds', 2) end
+        -- The comparisons are written so that NaN is outside.
+        if at and not (at >= 1 and at <= size + 1) then
+            error('table.insert: position out of bounds', 2)
+        end
         if at and size - at > SHORT then spend(size - at) end
     end
     return insert(list, ...)
@@ -51,7 +56,8 @@ end
 function base.table.remove(list, ...)
     if type(list) == 'table' then
         local at, size = tonumber((...)), #list
-        if at and at > 0 and size - at > SHORT then spend(size - at) end
+        if at and not (at >= 1 and at < size + 1) then return end
+        if at and size - at > SHORT then spend(size - at) end
     end
     return remove(list, ...)
 end
@@ -110,3 +116,6 @@ function base.string.format(text, ...)
     end
     return format(text, unpack(values, 1, count))
 end
+
+-- Begins a call.
+return function() levels = 0 end

@@ -20,7 +20,7 @@ fn hostile(script: &str) -> LuaInterpreter {
         local t = {}
         for w in ('b A'):gmatch('%a') do table.insert(t, w:lower()) end
         table.sort(t)
-        return leak == nil and table.concat(t) == 'ab' and tostring(1) == '1' end";
+        return pcall(error) == false and leak == nil and table.concat(t) == 'ab' and tostring(1) == '1' end";
     let harmless = customization("harmless", &json!({"healthInterpretation": harmless}));
     LuaInterpreter::new(&[hostile, harmless], limits()).unwrap()
 }
@@ -129,6 +129,7 @@ fn what_a_script_leaves_behind_does_not_reach_the_next_call() {
         "for i = 1, 3000 do pcall(string.rep) end return {}",
         "string.find = nil table.insert = nil pairs = nil tostring = nil return {}",
         "function string.lower() return 'x' end return {}",
+        "for i = 1, 100 do pcall(pcall) end return {}",
         "leak = {} for i = 1, 1000 do leak[i] = {} end return {}",
     ] {
         let interpreter = hostile(script);

@@ -98,6 +98,14 @@ fn an_error_names_the_customization_the_script_the_line_and_the_field() {
             "line 3: the cause",
         ),
         (
+            "function ReflectStatus(obj)\n\n table.insert(obj.status.conditions, 1) end",
+            "line 3: bad argument #1 to 'insert' (table expected, got nil)",
+        ),
+        (
+            "function ReflectStatus(obj)\n local t = {1, 'x'}\n table.sort(t) end",
+            "line 3: attempt to compare string with number",
+        ),
+        (
             "function Other() end",
             "does not define function ReflectStatus",
         ),
@@ -160,6 +168,26 @@ fn a_customization_that_cannot_be_used_is_refused() {
     without.spec.target.kind.clear();
     let errors = LuaInterpreter::new(&[without], Limits::default()).unwrap_err();
     assert_eq!(errors[0].field, "spec.target.kind");
+}
+
+/// An object as large as etcd allows, with many small maps, is changed.
+#[test]
+fn a_large_object_is_interpreted() {
+    let script = "function ReviseReplica(obj, n) obj.spec.replicas = n return obj end";
+    let interpreter = interpreter(&json!({"replicaRevision": script}));
+    let rules: Vec<_> = (0..20_000)
+        .map(|i| json!({"ipBlock": {"cidr": i.to_string()}}))
+        .collect();
+    let mut object = thing();
+    object["spec"]["rules"] = json!(rules);
+    let response = ask(
+        &interpreter,
+        "ReviseReplica",
+        &object,
+        &json!({"replicas": 1}),
+    );
+    let expected = json!([{"op": "replace", "path": "/spec/replicas", "value": 1}]);
+    assert_eq!(response["patch"], expected, "{}", response["status"]);
 }
 
 /// Karmada decodes results into types, and refuses others.
