@@ -24,7 +24,7 @@ use review::{Answer, RequestObjects};
 
 /// Exit code if the interpreter refuses the object.
 const REFUSED: u8 = 1;
-/// Exit code if there is no answer: wrong flags, or an object that cannot be read.
+/// Exit code if there is no answer: wrong flags, an object that cannot be read, or a script that does not end.
 const NO_ANSWER: u8 = 2;
 
 /// Time limit of a script, as in Karmada.

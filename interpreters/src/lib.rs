@@ -5,6 +5,8 @@
 //! documentation of the function contains the rule of the operation. Module [`review`] implements the wire protocol.
 //! Module [`fold`] joins the statuses that several cells report for one WorkloadDeployment.
 //!
+//! Module [`lua`] answers requests with the Lua scripts of an operator instead.
+//!
 //! A request can be decoded in two ways. The general way accepts any JSON. The fast way accepts only the form that
 //! Karmada writes, and decodes the request in one pass. Only [`interpret`] decodes a whole request again in the general
 //! way; the fast way can do this for single values. The answer has

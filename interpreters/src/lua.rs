@@ -35,7 +35,7 @@ use crate::review::{
     self, InterpretRequest, Interpretation, MalformedReview, Operation, OperationOutcome,
 };
 use customization::{PlacedScript, Scripts};
-use values::JsonReader;
+use values::{JsonReader, or_empty_object};
 use vm::{Argument, CallContext, CallError, Vm};
 
 /// How many idle states of Lua are kept. More calls at once create more states.
@@ -111,13 +111,7 @@ impl LuaInterpreter {
                 now,
             },
         };
-        match operation {
-            Operation::InterpretDependency => call.dependencies(numbers),
-            _ => match numbers {
-                [number, ..] => call.one(operation, *number),
-                [] => Err(InterpretError::missing("request.operation")),
-            },
-        }
+        call.answer(operation, numbers)
     }
 }
 
@@ -129,11 +123,15 @@ struct Call<'c, 'a> {
 }
 
 impl<'a> Call<'_, 'a> {
-    fn one(
+    /// Returns the answer of the first of these scripts, or for InterpretDependency of all of them.
+    fn answer(
         &self,
         operation: Operation,
-        number: usize,
+        numbers: &[usize],
     ) -> Result<OperationOutcome<'a>, InterpretError> {
+        let &[number, ..] = numbers else {
+            return Err(InterpretError::missing("request.operation"));
+        };
         let object = self.request.object()?;
         let object_argument = Argument::Json("request.object", object);
         let limit = self.interpreter.limits.output;
@@ -197,7 +195,7 @@ impl<'a> Call<'_, 'a> {
                     patch(results.front(), limit, &before, &[])
                 })
             }
-            Operation::InterpretDependency => self.dependencies(&[number]),
+            Operation::InterpretDependency => self.dependencies(numbers),
         }
     }
 
@@ -318,13 +316,6 @@ fn list(
 /// Returns the error of a result that Karmada does not accept.
 fn wrong(problem: impl fmt::Display) -> CallError {
     CallError::Script(format!("the result: {problem}"))
-}
-
-fn or_empty_object(json: Json) -> Json {
-    match json.as_array().is_some_and(Vec::is_empty) {
-        true => Json::Object(serde_json::Map::new()),
-        false => json,
-    }
 }
 
 /// Returns the number of replicas, without its fraction.

@@ -93,6 +93,8 @@ async fn a_customization_answers_instead_of_the_native_interpreter() {
             "target": {"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment"},
             "customizations": {
                 "replicaResource": {"luaScript": "function GetReplicas(obj) return obj.spec.scaleSettings.minReplicas + 4 end"},
+                // Errors are slow, so the time ends before the instructions.
+                "retention": {"luaScript": "function Retain() while true do pcall(string.rep) end end"},
                 "healthInterpretation": {"luaScript": "function InterpretHealth(obj)\n return obj.status.cells.a end"},
             },
         },
@@ -108,7 +110,12 @@ async fn a_customization_answers_instead_of_the_native_interpreter() {
         (
             [&["Retain", "--observed", &file], &with[..]].concat(),
             1,
-            "has no script for Retain",
+            "retention.luaScript: exceeds the time limit of the call",
+        ),
+        (
+            [&["InterpretStatus"], &with[..]].concat(),
+            1,
+            "has no script for InterpretStatus",
         ),
         (
             vec!["InterpretReplica", "-f", &file, "--customization", &wrong],

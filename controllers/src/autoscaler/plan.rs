@@ -26,11 +26,11 @@ pub(super) struct Observed<'a> {
     pub(super) autoscaler: Option<&'a HorizontalPodAutoscaler>,
     /// Whether another HorizontalPodAutoscaler scales the WorkloadDeployment.
     pub(super) has_other_autoscaler: bool,
-    /// Who set `spec.replicas`. `None` if the API server has not been asked.
+    /// The writer of `spec.replicas`. `None` if the API server has not been asked.
     pub(super) replicas_from: Option<ReplicasFrom>,
 }
 
-/// Who set `spec.replicas` in a cell.
+/// The writer of `spec.replicas` in a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum ReplicasFrom {
     /// Karmada: the number is the share of the cell.
@@ -74,7 +74,11 @@ pub(super) fn plan(observed: &Observed<'_>) -> Option<AutoscalerStep> {
     if autoscaler.is_some() && own.is_none() {
         return None;
     }
-    let wanted = match settings(deployment) {
+    let settings = settings(deployment);
+    // With settings, an autoscaler corrects the number.
+    let may_be_retained =
+        settings == Settings::Off && !has_other_autoscaler && may_be_retained(deployment);
+    let wanted = match settings {
         Settings::Off => None,
         Settings::On(spec) => Some(spec),
         // The former autoscaler goes on until the settings are corrected.
@@ -83,7 +87,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Option<AutoscalerStep> {
     let replicas = deployment.spec.replicas;
     let must_ask = match (own, replicas) {
         (_, None) => false,
-        (None, Some(_)) => wanted.is_some() || may_be_retained(deployment),
+        (None, Some(_)) => wanted.is_some() || may_be_retained,
         (Some(own), Some(replicas)) => wanted.is_none() || desired(own) != Some(replicas),
     };
     let replicas_from = match (must_ask, replicas_from) {
@@ -94,7 +98,6 @@ pub(super) fn plan(observed: &Observed<'_>) -> Option<AutoscalerStep> {
         replicas_from,
         Some(ReplicasFrom::Hub | ReplicasFrom::Retained)
     );
-    let is_retained = replicas_from == Some(ReplicasFrom::Retained) && !has_other_autoscaler;
     match (wanted.filter(|_| !is_assigned), own) {
         (Some(spec), None) => Some(AutoscalerStep::Ensure(spec)),
         (Some(spec), Some(own)) if !contains(&json!(own.spec), &json!(spec)) => {
@@ -103,8 +106,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Option<AutoscalerStep> {
         (Some(spec), Some(_)) if replicas.is_none() => {
             spec.min_replicas.map(AutoscalerStep::SetReplicas)
         }
-        // Without settings, no autoscaler would correct the number.
-        (None, None) if is_retained && settings(deployment) == Settings::Off => {
+        (None, None) if may_be_retained && replicas_from == Some(ReplicasFrom::Retained) => {
             replicas.map(AutoscalerStep::ClearRetained)
         }
         (Some(_), Some(_)) | (None, None) => None,

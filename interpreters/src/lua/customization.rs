@@ -152,11 +152,12 @@ impl Scripts {
         }
     }
 
-    /// Returns the numbers of the scripts that answer an operation.
+    /// Returns the numbers of the scripts for an operation, sorted by the names of their customizations. There is at
+    /// least one.
     ///
     /// # Errors
     ///
-    /// What is missing.
+    /// If no customization is for the kind, or if none has a script for the operation.
     pub(super) fn of(
         &self,
         api_version: &str,
@@ -173,19 +174,16 @@ impl Scripts {
                 Quoted(kind)
             ));
         };
-        let numbers = operations.get(&operation).map(Vec::as_slice);
-        let numbers = numbers.filter(|numbers| !numbers.is_empty());
-        let numbers = numbers.ok_or_else(|| {
-            let known: Vec<_> = operations.keys().map(|known| known.as_str()).collect();
-            let known = known.join(", ");
-            format!(
-                "the customization has no script for {operation}; it has: {known}",
-                operation = operation.as_str()
-            )
-        })?;
-        match operation {
-            Operation::InterpretDependency => Ok(numbers),
-            _ => Ok(numbers.get(..1).unwrap_or(numbers)),
-        }
+        operations
+            .get(&operation)
+            .map(Vec::as_slice)
+            .ok_or_else(|| {
+                let known: Vec<_> = operations.keys().map(|known| known.as_str()).collect();
+                let known = known.join(", ");
+                format!(
+                    "the customization has no script for {operation}; it has: {known}",
+                    operation = operation.as_str()
+                )
+            })
     }
 }

@@ -10,15 +10,15 @@ use serde::de::{DeserializeOwned, DeserializeSeed};
 use serde_json::Value as Json;
 
 use super::library::{argument_error, budget, ended, fail};
-use super::values::{JsonReader, LuaSeed};
+use super::values::{JsonReader, LuaSeed, or_empty_object};
 
 /// Memory of a Pod template, in bytes.
 const TEMPLATE_MAX: usize = 16 << 20;
 /// Longest text of a quantity, in bytes.
 const QUANTITY_MAX: usize = 64;
-/// What a function of this library counts as instructions, for each argument.
+/// Instructions that each argument of a function counts as.
 const WORK: u64 = 20;
-/// The same for a Pod template.
+/// Instructions that a Pod template counts as.
 const TEMPLATE_WORK: u64 = 10_000;
 
 /// Returns the functions of the library.
@@ -134,16 +134,13 @@ fn pod_template<T: DeserializeOwned>(
         return Err(argument_error(lua, function, 1, "table", template));
     }
     budget(lua)?.spend(TEMPLATE_WORK).map_err(ended)?;
-    let mut json = JsonReader::read(template, TEMPLATE_MAX, &[]).map_err(|error| {
+    let json = JsonReader::read(template, TEMPLATE_MAX, &[]).map_err(|error| {
         let (path, problem) = (error.path, error.problem);
         fail(
             lua,
             format_args!("{function}: the template{path} {problem}"),
         )
     })?;
-    if json.as_array().is_some_and(Vec::is_empty) {
-        json = Json::Object(serde_json::Map::new());
-    }
-    serde_path_to_error::deserialize(json)
+    serde_path_to_error::deserialize(or_empty_object(json))
         .map_err(|error| fail(lua, format_args!("{function}: the template: {error}")))
 }

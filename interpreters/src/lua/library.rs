@@ -1,4 +1,4 @@
-//! What the functions of the libraries share: the bounds and the time of the call, and errors.
+//! The common parts of the library functions: the bounds and the time of the call, and errors.
 
 use std::fmt;
 use std::sync::Arc;

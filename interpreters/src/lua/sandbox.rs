@@ -1,5 +1,5 @@
-//! What a script can use: the libraries of Karmada's engine, without anything that reads or keeps something outside the
-//! call (docs/concepts/lua.md#libraries).
+//! The libraries of a script: those of Karmada's engine, without the functions that reach outside the call
+//! (docs/concepts/lua.md#libraries).
 
 mod date;
 mod text;
@@ -36,7 +36,7 @@ const KUBE: &str = "kube";
 pub(super) struct Sandbox {
     /// Returns new globals.
     globals: Function,
-    /// What a script has as globals while it does not run.
+    /// The globals of a script that does not run.
     none: Table,
 }
 

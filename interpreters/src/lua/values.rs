@@ -118,9 +118,9 @@ pub(super) struct JsonReader {
 }
 
 impl JsonReader {
-    /// Reads a result that needs at most `limit` bytes of memory. An empty table of Lua can be a list or an object. If one of the
-    /// `references` has an empty list or an empty object at the same path, the result has the same. Else it is removed,
-    /// unless it is the whole result.
+    /// Reads a result that needs at most `limit` bytes of memory. An empty table of Lua can be a list or an object. If
+    /// one of the `references` has an empty list or an empty object at the same path, the result has the same. Else it
+    /// is removed, unless it is the whole result.
     pub(super) fn read(value: &Value, limit: usize, references: &[&Json]) -> Result<Json, NotJson> {
         let mut reader = Self {
             tables: HashSet::new(),
@@ -256,17 +256,30 @@ struct Entries {
 
 /// Returns the number as JSON. A number without a fraction has no decimal point.
 fn number(value: f64) -> Result<Json, NotJson> {
-    /// 2^63. Below, a float without a fraction is an `i64`.
+    if let Some(integer) = integer(value) {
+        return Ok(Json::from(integer));
+    }
+    let number = Number::from_f64(value).map(Json::Number);
+    number.ok_or_else(|| NotJson::new("is not a finite number"))
+}
+
+/// Returns the number, if it has no fraction and is below 2^63.
+pub(super) fn integer(value: f64) -> Option<i64> {
     const INTEGERS_END: f64 = 9_223_372_036_854_775_808.0;
+    let is_integer = value.fract() == 0.0 && value.abs() < INTEGERS_END;
     #[expect(
         clippy::cast_possible_truncation,
         reason = "the value has no fraction, and is in the range"
     )]
-    if value.fract() == 0.0 && value.abs() < INTEGERS_END {
-        return Ok(Json::from(value as i64));
+    is_integer.then_some(value as i64)
+}
+
+/// Returns the result, or an object if it is an empty table.
+pub(super) fn or_empty_object(json: Json) -> Json {
+    match json.as_array().is_some_and(Vec::is_empty) {
+        true => Json::Object(Map::new()),
+        false => json,
     }
-    let number = Number::from_f64(value).map(Json::Number);
-    number.ok_or_else(|| NotJson::new("is not a finite number"))
 }
 
 /// The empty objects and lists in some objects, by path. Indexes of lists do not count.

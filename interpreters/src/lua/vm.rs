@@ -9,7 +9,7 @@ use mlua::{Function, HookTriggers, Lua, MultiValue, Table, Value, VmState};
 use serde::de::DeserializeSeed;
 
 use super::budget::{Budget, Exceeded, Limits, StopFlag};
-use super::library::{CHUNK, CallTime, message};
+use super::library::{CHUNK, CallTime, ended, message};
 use super::sandbox::Sandbox;
 use super::values::LuaSeed;
 
@@ -139,8 +139,7 @@ impl Vm {
         let every = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_BETWEEN_CHECKS);
         let hook = self.lua.set_hook(every, move |_, _| {
             let spent = counted.spend(u64::from(INSTRUCTIONS_BETWEEN_CHECKS));
-            let spent = spent.map_err(|exceeded| mlua::Error::runtime(format!("{exceeded:?}")));
-            spent.map(|()| VmState::Continue)
+            spent.map_err(ended).map(|()| VmState::Continue)
         });
         hook.map_err(failed)?;
         chunk.call::<()>(()).map_err(failed)?;
@@ -182,7 +181,6 @@ impl Vm {
 
     /// Frees what the call has left. Returns whether the state may be used again.
     pub(super) fn clean(&mut self) -> bool {
-        let _ = self.lua.set_memory_limit(0);
         if self.lua.used_memory() > KEPT_MAX && self.lua.gc_collect().is_err() {
             return false;
         }

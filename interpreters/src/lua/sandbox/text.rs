@@ -48,18 +48,22 @@ pub(super) fn search_on(lua: &Lua) -> mlua::Result<Function> {
 
 /// Returns the function `tostring`, which prints numbers as Karmada's engine does. `original` prints other values.
 pub(super) fn to_string(lua: &Lua, original: Function) -> mlua::Result<Function> {
-    lua.create_function(move |lua, values: MultiValue| match values.front() {
-        #[expect(clippy::cast_precision_loss, reason = "it was a float")]
-        Some(Value::Integer(number)) => {
-            let text = lua.create_string(of_number(*number as f64))?;
-            Ok(Value::String(text))
+    lua.create_function(move |lua, values: MultiValue| {
+        match values.front().and_then(text_of_number) {
+            Some(text) => lua.create_string(text).map(Value::String),
+            None => original.call(values),
         }
-        Some(Value::Number(number)) => {
-            let text = lua.create_string(of_number(*number))?;
-            Ok(Value::String(text))
-        }
-        _ => original.call(values),
     })
+}
+
+/// Returns a number as text. Returns `None` for other values.
+fn text_of_number(value: &Value) -> Option<String> {
+    match value {
+        #[expect(clippy::cast_precision_loss, reason = "it was a float")]
+        Value::Integer(number) => Some(of_number(*number as f64)),
+        Value::Number(number) => Some(of_number(*number)),
+        _ => None,
+    }
 }
 
 /// `string.find(text, pattern [, init [, plain]])`
@@ -114,10 +118,10 @@ fn searched(
         let value = arguments.get(index).unwrap_or(&Value::Nil);
         let text = match value {
             Value::String(text) => text.clone(),
-            #[expect(clippy::cast_precision_loss, reason = "it was a float")]
-            Value::Integer(number) => lua.create_string(of_number(*number as f64))?,
-            Value::Number(number) => lua.create_string(of_number(*number))?,
-            other => return Err(argument_error(lua, function, index + 1, "string", other)),
+            other => match text_of_number(other) {
+                Some(text) => lua.create_string(text)?,
+                None => return Err(argument_error(lua, function, index + 1, "string", other)),
+            },
         };
         if text.as_bytes().len() > SEARCHED_MAX {
             let problem = format_args!(
@@ -186,16 +190,10 @@ fn integer(number: usize) -> Value {
 
 /// Returns a number as text, as Karmada's engine prints it: without a fraction, it has no exponent.
 fn of_number(number: f64) -> String {
-    /// 2^63
-    const INTEGERS_END: f64 = 9_223_372_036_854_775_808.0;
     /// The decimal exponents for which a number is printed without an exponent.
     const PLAIN: std::ops::Range<i32> = -4..21;
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the value has no fraction, and is in the range"
-    )]
-    if number.fract() == 0.0 && number.abs() < INTEGERS_END {
-        return (number as i64).to_string();
+    if let Some(integer) = crate::lua::values::integer(number) {
+        return integer.to_string();
     }
     if number.is_nan() {
         return "NaN".to_owned();

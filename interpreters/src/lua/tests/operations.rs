@@ -1,4 +1,4 @@
-//! What the operations return, and which functions a script has.
+//! The results of the operations, and the functions of a script.
 
 use super::*;
 use crate::lua::CustomizationError;
