@@ -10,6 +10,7 @@ mod server;
 #[cfg(test)]
 mod tests;
 mod values;
+mod verify;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -26,6 +27,7 @@ pub(crate) use interpreter::{CertificateSource, InterpreterArgs};
 pub(crate) use log::{LogArgs, LogFormat};
 pub(crate) use server::ServerArgs;
 pub(crate) use values::OptionalFlag;
+pub(crate) use verify::VerifyArgs;
 
 use crate::bind_address::BindAddress;
 use features::feature_gates;
@@ -54,6 +56,8 @@ pub(crate) enum Command {
     Interpreter(Box<InterpreterArgs>),
     /// Prints what the interpreter answers about one object. Writes nothing.
     Interpret(Box<InterpretArgs>),
+    /// Compares the customizations of the hub with the native interpreter, over all objects of the hub. Writes nothing.
+    Verify(Box<VerifyArgs>),
     /// Prints the pages of docs/reference/ as one JSON document. `cargo xtask docs` renders the pages.
     #[command(hide = true)]
     Reference,
@@ -135,11 +139,11 @@ impl CommandLine {
 }
 
 /// Adds the second dash to flags with one dash, which Go allows: `-leader-elect` means `--leader-elect`. The flags of
-/// `interpret` have the forms of kubectl: `-ojson` means `-o json`.
+/// `interpret` and `verify` have the forms of kubectl: `-ojson` means `-o json`.
 fn go_forms(args: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
     let mut is_go = true;
     args.enumerate().map(move |(index, arg)| {
-        is_go &= index != 1 || arg != "interpret";
+        is_go &= index != 1 || arg != "interpret" && arg != "verify";
         match arg.to_str() {
             Some(text)
                 if is_go

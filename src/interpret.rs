@@ -1,36 +1,29 @@
 //! `compute-federation interpret` shows what the interpreter answers about one object (docs/operate/interpret.md).
 
-mod files;
 mod hub;
+mod objects;
 mod render;
-mod review;
 
-use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
 
-use anstream::{AutoStream, ColorChoice as Colors};
-use anyhow::{anyhow, bail};
-use interpreters::lua::{CustomizationError, Limits, LuaInterpreter, StopFlag};
+use anyhow::bail;
+use interpreters::caller::{Answer, Request};
+use interpreters::lua::{LuaInterpreter, StopFlag};
 use interpreters::{InterpretError, Interpretation, Operation};
 use multicluster::clock;
 use serde_json::Value;
 
-use crate::args::{ColorChoice, InterpretArgs, InterpretTask, ObjectSource, OutputForm};
-use review::{Answer, RequestObjects};
+use crate::args::{InterpretArgs, InterpretTask, ObjectSource};
+use crate::scripts::{SCRIPT_END, SCRIPT_TIME};
+use crate::terminal::{self, NO_ANSWER};
+use crate::{object_files, scripts};
+use objects::RequestObjects;
 
 /// Exit code if the interpreter refuses the object.
 const REFUSED: u8 = 1;
-/// Exit code if there is no answer: wrong flags, an object that cannot be read, or a script that does not end.
-const NO_ANSWER: u8 = 2;
-
-/// Time limit of a script, as in Karmada.
-const SCRIPT_TIME: Duration = Duration::from_secs(1);
-/// Time in which a script that is stopped must end.
-const SCRIPT_END: Duration = Duration::from_secs(5);
 
 /// The result of a request to the interpreter.
 enum Interpreted {
@@ -42,39 +35,29 @@ enum Interpreted {
 /// Prints the answer of the interpreter, and returns the exit code.
 pub(crate) fn run(args: &InterpretArgs) -> ExitCode {
     match interpret(args) {
-        Ok(Interpreted::Answered(text)) => match print(&text, args) {
-            Ok(()) => ExitCode::SUCCESS,
-            // The reader has read enough.
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-            Err(error) => failed(&error.into(), NO_ANSWER),
-        },
-        Ok(Interpreted::Refused(error)) => failed(&error.into(), REFUSED),
-        Err(error) => failed(&error, NO_ANSWER),
+        Ok(Interpreted::Answered(text)) => {
+            let printed = terminal::print(&text, args.output, args.color);
+            match printed {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => terminal::failed(&error.into(), NO_ANSWER),
+            }
+        }
+        Ok(Interpreted::Refused(error)) => terminal::failed(&error.into(), REFUSED),
+        Err(error) => terminal::failed(&error, NO_ANSWER),
     }
-}
-
-fn failed(error: &anyhow::Error, code: u8) -> ExitCode {
-    // A line of the log would hide the message from a person.
-    let _ = writeln!(anstream::stderr(), "error: {error:#}");
-    code.into()
-}
-
-fn print(text: &str, args: &InterpretArgs) -> io::Result<()> {
-    let choice = match (args.output, args.color) {
-        // Only the text has colours. The other forms must be written as they are.
-        (OutputForm::Json | OutputForm::Yaml, _) | (_, ColorChoice::Always) => Colors::AlwaysAnsi,
-        (OutputForm::Text, ColorChoice::Auto) => AutoStream::choice(&io::stdout()),
-        (OutputForm::Text, ColorChoice::Never) => Colors::Never,
-    };
-    let mut stdout = AutoStream::new(io::stdout(), choice);
-    stdout.write_all(text.as_bytes())?;
-    stdout.flush()
 }
 
 fn interpret(args: &InterpretArgs) -> anyhow::Result<Interpreted> {
     let task = args.task()?;
     let objects = objects(args, &task)?;
-    let body = objects.body(task.operation);
+    let body = Request {
+        operation: task.operation,
+        object: &objects.object,
+        observed: objects.observed.as_ref(),
+        items: &objects.items,
+        replicas: objects.replicas,
+    }
+    .body()?;
     let interpretation = match customizations(args)? {
         Some(interpreter) => within_time_limit(interpreter, body)?,
         None => interpreters::interpret(&body, clock::now())?,
@@ -114,15 +97,8 @@ fn customizations(args: &InterpretArgs) -> anyhow::Result<Option<LuaInterpreter>
     if args.customization.is_empty() {
         return Ok(None);
     }
-    let mut all = Vec::new();
-    for file in &args.customization {
-        all.extend(files::customizations(file)?);
-    }
-    let interpreter = LuaInterpreter::new(&all, Limits::default()).map_err(|errors| {
-        let errors: Vec<_> = errors.iter().map(CustomizationError::to_string).collect();
-        anyhow!(errors.join("\n"))
-    })?;
-    Ok(Some(interpreter))
+    let all = object_files::customizations_of(&args.customization)?;
+    scripts::compile(&all).map(Some)
 }
 
 /// Checks that the object in the cell is the desired object.
@@ -170,7 +146,7 @@ fn require_managed_fields(observed: &Value) -> anyhow::Result<()> {
 
 /// Reads what the request needs.
 fn objects(args: &InterpretArgs, task: &InterpretTask<'_>) -> anyhow::Result<RequestObjects> {
-    let read = |file: Option<&Path>| file.map(files::object).transpose();
+    let read = |file: Option<&Path>| file.map(object_files::object).transpose();
     let mut objects = match &task.source {
         ObjectSource::Files { desired, observed } => {
             let (desired, observed) = (read(*desired)?, read(*observed)?);
@@ -212,7 +188,7 @@ fn objects(args: &InterpretArgs, task: &InterpretTask<'_>) -> anyhow::Result<Req
     }
     objects.replicas = task.replicas;
     if let Some(file) = task.status {
-        objects.items = files::items(file)?;
+        objects.items = object_files::items(file)?;
     }
     Ok(objects)
 }

@@ -15,11 +15,15 @@ mod interpreter;
 mod leadership;
 mod logging;
 mod metrics_server;
+mod object_files;
 mod process_metrics;
 mod reference;
+mod scripts;
 mod serving;
 mod signals;
+mod terminal;
 mod user_agent;
+mod verify;
 mod webhook_server;
 
 use std::process::ExitCode;
@@ -45,6 +49,7 @@ fn main() -> ExitCode {
             interpreter::run(&args)
         }
         Some(Command::Interpret(args)) => return interpret::run(&args),
+        Some(Command::Verify(args)) => return verify::run(&args),
         Some(Command::Reference) => {
             _log = logging::start(&manager.log);
             reference::run()

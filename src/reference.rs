@@ -6,6 +6,7 @@
 mod admission;
 mod conditions;
 mod config;
+mod differences;
 mod flags;
 mod labels;
 mod limits;
@@ -29,6 +30,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         rights::page(),
         limits::page(),
         admission::page(),
+        differences::page(),
     ];
     let mut text = serde_json::to_vec_pretty(&pages)?;
     text.push(b'\n');

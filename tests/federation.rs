@@ -116,6 +116,8 @@ mod static_rules;
 mod suites;
 #[path = "federation/takeover.rs"]
 mod takeover;
+#[path = "federation/verify_command.rs"]
+mod verify_command;
 #[path = "federation/version_history.rs"]
 mod version_history;
 #[path = "federation/workloads.rs"]
@@ -405,6 +407,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Alone invariants::a_change_makes_only_the_necessary_writes;
         Alone invariants::foreign_labels_and_annotations_stay;
         Shared interpret_command::an_object_of_the_hub_is_interpreted;
+        Shared verify_command::the_objects_of_the_hub_are_compared;
         Shared invariants::each_object_has_the_documented_writers;
         Alone needs::running_instances_stay_when_their_city_is_withdrawn;
         Alone projections::deletions_during_downtime_are_projected;

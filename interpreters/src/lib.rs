@@ -5,7 +5,8 @@
 //! documentation of the function contains the rule of the operation. Module [`review`] implements the wire protocol.
 //! Module [`fold`] joins the statuses that several cells report for one WorkloadDeployment.
 //!
-//! Module [`lua`] answers requests with the Lua scripts of an operator instead.
+//! Module [`lua`] answers requests with the Lua scripts of an operator instead. Module [`comparison`] finds the
+//! differences between the two. Module [`caller`] is the caller's side of the protocol.
 //!
 //! A request can be decoded in two ways. The general way accepts any JSON. The fast way accepts only the form that
 //! Karmada writes, and decodes the request in one pass. Only [`interpret`] decodes a whole request again in the general
@@ -13,6 +14,8 @@
 //! the same bytes in both ways. Tests and a fuzz target check this.
 
 mod annotations;
+pub mod caller;
+pub mod comparison;
 mod dependencies;
 mod error;
 mod fast;

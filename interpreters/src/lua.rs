@@ -74,6 +74,23 @@ impl LuaInterpreter {
         })
     }
 
+    /// Returns the names of the customizations whose scripts answer this operation for a kind, sorted.
+    pub fn customizations_for(
+        &self,
+        api_version: &str,
+        kind: &str,
+        operation: Operation,
+    ) -> Vec<&str> {
+        let numbers = self.scripts.of(api_version, kind, operation);
+        let all = numbers.unwrap_or_default().iter();
+        let named = all.filter_map(|number| self.scripts.all.get(*number));
+        let named = named.map(|placed| placed.customization.as_str());
+        match operation {
+            Operation::InterpretDependency => named.collect(),
+            _ => named.take(1).collect(),
+        }
+    }
+
     /// Answers one `ResourceInterpreterContext`. `now` is the time that scripts see. The script ends when `stop` is
     /// set.
     ///

@@ -9,7 +9,7 @@ use kube::{Api, Client};
 use multicluster::connect;
 use serde_json::{Value, json};
 
-use super::review::RequestObjects;
+use super::objects::RequestObjects;
 use crate::args::{HubObject, InterpretArgs};
 use crate::user_agent::user_agent;
 

@@ -1,10 +1,10 @@
 //! The text of an answer.
 
 use anstyle::{AnsiColor, Style};
+use interpreters::caller::Answer;
 use serde_json::{Map, Value};
 use similar::{ChangeTag, TextDiff};
 
-use super::review::Answer;
 use crate::args::OutputForm;
 
 const REMOVED: Style = AnsiColor::Red.on_default();

@@ -1,6 +1,6 @@
 //! compute-federation takes over the objects of the Go baseline without a visible disturbance.
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use api::{Workload, WorkloadDeployment};
 use harness::former::{
     CUSTOMIZATION, Customer, FormerDeployment, FormerNamespace, Shown, WEB, customization,
@@ -13,6 +13,8 @@ use serde_json::json;
 
 use crate::customizations::{self, until_counted};
 use crate::fixture::{self, DFW, ORD, Space, WITHIN, create, patch, policies, workload};
+
+use crate::verify_command::verify;
 
 /// Name of our webhook's registration with Karmada.
 const REGISTRATION: &str = "compute-federation";
@@ -64,6 +66,12 @@ async fn take_over(federation: &Federation) -> anyhow::Result<()> {
     let inside = former.uids_of_others().await?;
     let customer = Customer::watch(&former);
 
+    let (is_safe, report) = verify(federation, &[]).await?;
+    let conclusion = report["conclusion"].as_str().unwrap_or_default();
+    let expected = "Safe to remove after the webhook is registered for WorkloadDeployment";
+    ensure!(is_safe && conclusion.starts_with(expected), "{report:#}");
+    ensure!(report["onHub"]["objects"] == 2, "{report:#}");
+
     // The order in which the managers start does not matter. In this test, the manager of a cell starts last.
     registration.restore().await?;
     for manager in managers {
@@ -78,22 +86,42 @@ async fn take_over(federation: &Federation) -> anyhow::Result<()> {
     wait::eventually("the project is as before", WITHIN, same).await?;
     assert_eq!(former.uids_of_others().await?, inside);
 
-    // In the last step, an operator registers the webhook. Then Karmada calls the webhook.
-    customizations
-        .delete(CUSTOMIZATION, &DeleteParams::default())
-        .await?;
-    until_counted(federation, 0).await?;
-    let relabelled = json!({"metadata": {"labels": {"example.com/interpreted": "anew"}}});
-    for it in &DEPLOYMENTS {
-        let copies = space.on_hub::<WorkloadDeployment>();
-        patch(&copies, &it.name(), relabelled.clone()).await?;
+    // In the last step, an operator removes the customization. Then Karmada calls the webhook. The way back is open.
+    let (is_safe, report) = verify(federation, &[]).await?;
+    let conclusion = report["conclusion"].as_str().unwrap_or_default();
+    ensure!(
+        is_safe && conclusion.starts_with("Safe to remove: "),
+        "{report:#}"
+    );
+    for (count, step) in [(0, "removed"), (1, "back"), (0, "removed-again")] {
+        match count {
+            0 => {
+                let now = DeleteParams::default();
+                customizations.delete(CUSTOMIZATION, &now).await?;
+            }
+            _ => {
+                let lua = customization(CUSTOMIZATION, "WorkloadDeployment")?;
+                create(&customizations, lua).await?;
+            }
+        }
+        until_counted(federation, count).await?;
+        interpret_anew(&space, step).await?;
+        wait::eventually("the project is as before", WITHIN, same).await?;
     }
-    space.until_settled(WEB, 2).await?;
-    wait::eventually("the project is as before", WITHIN, same).await?;
     assert_eq!(former.uids_of_others().await?, inside);
     customer.was_never_disturbed(&former).await?;
 
     update_and_delete(&space, &former).await
+}
+
+/// Changes the hub's objects, so that Karmada interprets them.
+async fn interpret_anew(space: &Space<'_>, value: &str) -> anyhow::Result<()> {
+    let relabelled = json!({"metadata": {"labels": {"example.com/interpreted": value}}});
+    for it in &DEPLOYMENTS {
+        let copies = space.on_hub::<WorkloadDeployment>();
+        patch(&copies, &it.name(), relabelled.clone()).await?;
+    }
+    space.until_settled(WEB, 2).await.map(drop)
 }
 
 /// The registration of our webhook. The baseline has no such registration.

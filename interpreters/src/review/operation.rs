@@ -48,6 +48,14 @@ impl Operation {
         }
     }
 
+    /// Returns whether the answer is a patch of the object.
+    pub fn changes_object(self) -> bool {
+        matches!(
+            self,
+            Self::ReviseReplica | Self::Retain | Self::AggregateStatus
+        )
+    }
+
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()

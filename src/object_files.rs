@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, stdin};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use api::karmada::ResourceInterpreterCustomization;
@@ -14,7 +14,7 @@ use serde_json::Value;
 /// # Errors
 ///
 /// If the file cannot be read, or does not have exactly one object with `apiVersion` and `kind`.
-pub(super) fn object(file: &Path) -> anyhow::Result<Value> {
+pub(crate) fn object(file: &Path) -> anyhow::Result<Value> {
     let name = shown(file);
     let mut documents = documents(file)?;
     let object = match (documents.pop(), documents.len()) {
@@ -30,12 +30,27 @@ pub(super) fn object(file: &Path) -> anyhow::Result<Value> {
     Ok(object)
 }
 
+/// Reads files with ResourceInterpreterCustomizations.
+///
+/// # Errors
+///
+/// The same errors as [`customizations`].
+pub(crate) fn customizations_of(
+    files: &[PathBuf],
+) -> anyhow::Result<Vec<ResourceInterpreterCustomization>> {
+    let mut all = Vec::new();
+    for file in files {
+        all.extend(customizations(file)?);
+    }
+    Ok(all)
+}
+
 /// Reads a file with ResourceInterpreterCustomizations.
 ///
 /// # Errors
 ///
 /// If the file cannot be read, or has none, or has something else.
-pub(super) fn customizations(file: &Path) -> anyhow::Result<Vec<ResourceInterpreterCustomization>> {
+fn customizations(file: &Path) -> anyhow::Result<Vec<ResourceInterpreterCustomization>> {
     let name = shown(file);
     let documents = documents(file)?;
     if documents.is_empty() {
@@ -58,7 +73,7 @@ pub(super) fn customizations(file: &Path) -> anyhow::Result<Vec<ResourceInterpre
 /// # Errors
 ///
 /// If the file cannot be read, has no status, or has something that is no `AggregatedStatusItem`.
-pub(super) fn items(file: &Path) -> anyhow::Result<Vec<Value>> {
+pub(crate) fn items(file: &Path) -> anyhow::Result<Vec<Value>> {
     let name = shown(file);
     let documents = documents(file)?.into_iter();
     let items: Vec<_> = documents

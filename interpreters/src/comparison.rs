@@ -1,0 +1,135 @@
+//! Compares what Karmada gets today with what the native interpreter answers, for an operator who replaces a
+//! customization (docs/operate/remove-lua-customization.md).
+//!
+//! Today, the scripts of customizations answer. For an operation without a script, Karmada has a default. Each
+//! difference has the [`Law`] that intends it, or none: then it is unexplained. A law holds only for the behaviour of the
+//! customization that compute-federation replaces. A script that computes something else has unexplained differences.
+
+mod aggregate;
+mod difference;
+mod explain;
+mod laws;
+mod subject;
+#[cfg(test)]
+mod tests;
+mod value_diff;
+mod variation;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::caller::{Answer, Request};
+use crate::lua::{LuaInterpreter, StopFlag};
+use crate::review::{Interpretation, MalformedReview, Operation};
+
+use difference::Answered;
+
+pub use difference::{Difference, Side};
+pub use laws::{LAWS, Law};
+pub use subject::Subject;
+pub use value_diff::FieldPath;
+pub use variation::varied;
+
+/// Compares the scripts of customizations with the native interpreter.
+#[derive(Clone, Copy, Debug)]
+pub struct Comparison<'s> {
+    /// The scripts.
+    pub scripts: &'s LuaInterpreter,
+    /// The time of the calls.
+    pub now: Timestamp,
+    /// Stops a script.
+    pub stop: &'s StopFlag,
+}
+
+impl Comparison<'_> {
+    /// Returns the differences of the answers about one object, in the order of their paths.
+    ///
+    /// The native interpreter is not registered for InterpretComponent. A script for it has no replacement.
+    pub fn compare(&self, operation: Operation, subject: &Subject) -> Vec<Difference> {
+        let request = subject.request(operation);
+        let body = match request.body() {
+            Ok(body) => body,
+            Err(error) => return vec![unusable(&error.to_string())],
+        };
+        let scripted = self.has_script(operation, subject);
+        let former = match scripted {
+            true => answered(&request, self.scripts.interpret(&body, self.now, self.stop)),
+            false => default_of_karmada(&request),
+        };
+        let native = match operation {
+            Operation::InterpretComponent => Answered::Unanswered,
+            _ => answered(&request, crate::interpret(&body, self.now)),
+        };
+        let case = explain::Case {
+            operation,
+            subject,
+            scripted,
+        };
+        case.differences(former, native)
+    }
+
+    fn has_script(&self, operation: Operation, subject: &Subject) -> bool {
+        let text = |field: &str| subject.object.get(field).and_then(Value::as_str);
+        let (api_version, kind) = (text("apiVersion"), text("kind"));
+        let found = self.scripts.customizations_for(
+            api_version.unwrap_or_default(),
+            kind.unwrap_or_default(),
+            operation,
+        );
+        !found.is_empty()
+    }
+}
+
+fn unusable(problem: &str) -> Difference {
+    Difference {
+        path: FieldPath::of("request"),
+        former: Side::Refused(problem.to_owned()),
+        native: Side::Refused(problem.to_owned()),
+        law: None,
+    }
+}
+
+fn answered(
+    request: &Request<'_>,
+    interpretation: Result<Interpretation, MalformedReview>,
+) -> Answered {
+    let interpretation = match interpretation {
+        Ok(interpretation) => interpretation,
+        Err(error) => return Answered::Refused(error.to_string()),
+    };
+    if let Some(error) = interpretation.error {
+        return Answered::Refused(error.to_string());
+    }
+    match Answer::decode(request.operation, &interpretation.body, request.object) {
+        Ok(answer) => Answered::Answer(answer),
+        Err(error) => Answered::Refused(error.to_string()),
+    }
+}
+
+/// Returns what Karmada does with a kind that it does not know: it reports the whole status, and changes nothing.
+fn default_of_karmada(request: &Request<'_>) -> Answered {
+    let operation = request.operation;
+    let mut answer = Answer {
+        operation: operation.as_str(),
+        fields: Map::new(),
+        patch: None,
+        object: None,
+    };
+    match operation {
+        Operation::InterpretReplica
+        | Operation::InterpretComponent
+        | Operation::InterpretHealth => return Answered::Unanswered,
+        Operation::ReviseReplica | Operation::Retain | Operation::AggregateStatus => {
+            answer.object = Some(request.object.clone());
+        }
+        Operation::InterpretDependency => {
+            answer.fields.insert("dependencies".to_owned(), json!([]));
+        }
+        Operation::InterpretStatus => {
+            let status = request.object.get("status").cloned();
+            let status = status.unwrap_or_else(|| json!({}));
+            answer.fields.insert("rawStatus".to_owned(), status);
+        }
+    }
+    Answered::Answer(answer)
+}

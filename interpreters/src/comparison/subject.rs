@@ -1,0 +1,171 @@
+//! The objects of the comparison.
+
+use api::annotations::{EXPECTED_REFERENCED_DATA, RESOURCE_TEMPLATE_GENERATION};
+use api::instance::READY;
+use api::workload_deployment::{AVAILABLE, REPLICAS_READY};
+use serde_json::{Map, Value, json};
+
+use crate::caller::Request;
+use crate::review::{InterpretedKind, Operation};
+
+/// The fields that InterpretStatus adds for the fold.
+pub(super) const HELPERS: [&str; 4] = [
+    "assignedMinReplicas",
+    "assignedReplicas",
+    "generation",
+    "resourceTemplateGeneration",
+];
+/// An object of the hub, and what Karmada knows about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Subject {
+    /// The object of the hub.
+    pub object: Value,
+    /// The object in a cell.
+    pub in_cell: Value,
+    /// The statuses of the cells, sorted by the name of the cell (`AggregatedStatusItem`).
+    pub items: Vec<Value>,
+    /// The replicas that Karmada has assigned to one cell. 0 if it has assigned none.
+    pub share: i32,
+}
+
+impl Subject {
+    /// Returns the subject for an object of the hub. The hub does not have the objects of the cells. The object of the
+    /// first cell that reports is built from the object of the hub and from the report.
+    pub fn of_hub(object: Value, items: Vec<Value>, share: i32) -> Self {
+        let reported = items.iter().find_map(|item| item.get("status"));
+        let in_cell = in_cell(&object, reported);
+        Self {
+            object,
+            in_cell,
+            items,
+            share,
+        }
+    }
+
+    /// Returns an object of a usual customer, in one cell, as the replaced customization leaves it.
+    pub fn sample(kind: InterpretedKind) -> Self {
+        let condition = |type_: &str, status: &str| {
+            json!({
+                "type": type_, "status": status, "reason": "Sample", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            })
+        };
+        let runtime = json!({"resources": {"instanceType": "datumcloud/d1-standard-2"}});
+        let (spec, status) = match kind {
+            InterpretedKind::WorkloadDeployment => (
+                json!({
+                    "cityCode": "DFW", "placementName": "us", "workloadRef": {"name": "web", "uid": "u"},
+                    "scaleSettings": {"minReplicas": 2, "maxReplicas": 6},
+                    "template": {"spec": {"networkInterfaces": [], "runtime": runtime}},
+                }),
+                json!({
+                    "replicas": 2, "currentReplicas": 2, "desiredReplicas": 2, "readyReplicas": 1,
+                    "updatedReplicas": 2, "observedGeneration": 2,
+                    "conditions": [condition(AVAILABLE, "True"), condition(REPLICAS_READY, "False")],
+                }),
+            ),
+            InterpretedKind::Instance => (
+                json!({"runtime": runtime}),
+                json!({"conditions": [condition(READY, "True")]}),
+            ),
+        };
+        let annotations = json!({EXPECTED_REFERENCED_DATA: r#"["ConfigMap/settings"]"#});
+        let object = json!({
+            "apiVersion": api::API_VERSION, "kind": kind.as_str(),
+            "metadata": {
+                "name": "sample", "namespace": "sample", "generation": 3, "annotations": annotations,
+            },
+            "spec": spec, "status": status,
+        });
+        let item =
+            json!({"clusterName": "dfw1", "applied": true, "health": "Unknown", "status": status});
+        Self::of_hub(object, vec![item], 2)
+    }
+
+    /// Returns the request that Karmada sends.
+    pub(super) fn request(&self, operation: Operation) -> Request<'_> {
+        let is_about_cell = matches!(
+            operation,
+            Operation::InterpretStatus | Operation::InterpretHealth
+        );
+        Request {
+            operation,
+            object: if is_about_cell {
+                &self.in_cell
+            } else {
+                &self.object
+            },
+            observed: (operation == Operation::Retain).then_some(&self.in_cell),
+            items: match operation {
+                Operation::AggregateStatus => &self.items,
+                _ => &[],
+            },
+            replicas: (operation == Operation::ReviseReplica).then_some(self.share),
+        }
+    }
+}
+
+/// Builds the object in a cell that reports this status.
+fn in_cell(object: &Value, reported: Option<&Value>) -> Value {
+    let mut built = object.clone();
+    let Some(fields) = built.as_object_mut() else {
+        return built;
+    };
+    let mut status = reported.and_then(Value::as_object).cloned();
+    let generation = status.as_ref().and_then(|status| {
+        let field = |name: &str| status.get(name).filter(|value| value.is_number());
+        field("generation")
+            .or_else(|| field("observedGeneration"))
+            .cloned()
+    });
+    if let Some(status) = &mut status {
+        status.retain(|name, _| !HELPERS.contains(&name.as_str()));
+    }
+    match status {
+        Some(status) => fields.insert("status".to_owned(), Value::Object(status)),
+        None => fields.remove("status"),
+    };
+    let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
+    if let Some(metadata) = metadata.as_object_mut() {
+        let template_generation = metadata.get("generation").map(Value::to_string);
+        if let Some(generation) = generation {
+            metadata.insert("generation".to_owned(), generation);
+        }
+        let annotations = metadata
+            .entry("annotations")
+            .or_insert_with(|| Value::Object(Map::new()));
+        if let (Some(annotations), Some(generation)) =
+            (annotations.as_object_mut(), template_generation)
+        {
+            annotations.insert(RESOURCE_TEMPLATE_GENERATION.to_owned(), json!(generation));
+        }
+    }
+    built
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_object_of_a_cell_is_built_from_its_report() {
+        let object = json!({"metadata": {"name": "a", "generation": 7}, "spec": {"n": 1}, "status": {"replicas": 9}});
+        let report = json!({"replicas": 1, "generation": 3, "assignedReplicas": 1});
+        let items = vec![
+            json!({"clusterName": "a"}),
+            json!({"clusterName": "b", "status": report}),
+        ];
+        let subject = Subject::of_hub(object.clone(), items, 1);
+        let expected = json!({
+            "metadata": {
+                "name": "a", "generation": 3,
+                "annotations": {"resourcetemplate.karmada.io/generation": "7"},
+            },
+            "spec": {"n": 1}, "status": {"replicas": 1},
+        });
+        assert_eq!(subject.in_cell, expected);
+        assert_eq!(subject.object, object);
+        let silent = Subject::of_hub(object, vec![], 0);
+        assert_eq!(silent.in_cell.get("status"), None);
+    }
+}

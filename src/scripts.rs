@@ -1,0 +1,26 @@
+//! The Lua scripts that a command runs.
+
+use std::time::Duration;
+
+use anyhow::anyhow;
+use api::karmada::ResourceInterpreterCustomization;
+use interpreters::lua::{CustomizationError, Limits, LuaInterpreter};
+
+/// Time limit of a script, as in Karmada.
+pub(crate) const SCRIPT_TIME: Duration = Duration::from_secs(1);
+/// Time in which a script that is stopped must end. Lua cannot stop inside its own functions.
+pub(crate) const SCRIPT_END: Duration = Duration::from_secs(5);
+
+/// Compiles the scripts of these customizations.
+///
+/// # Errors
+///
+/// Every script that does not compile.
+pub(crate) fn compile(
+    customizations: &[ResourceInterpreterCustomization],
+) -> anyhow::Result<LuaInterpreter> {
+    LuaInterpreter::new(customizations, Limits::default()).map_err(|errors| {
+        let errors: Vec<_> = errors.iter().map(CustomizationError::to_string).collect();
+        anyhow!(errors.join("\n"))
+    })
+}

@@ -1,0 +1,139 @@
+//! `compute-federation verify` compares the customizations of the hub with the native interpreter
+//! (docs/operate/remove-lua-customization.md).
+
+mod answerers;
+mod findings;
+mod hub;
+mod join;
+mod report;
+mod work;
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use api::karmada::ResourceInterpreterCustomization;
+use interpreters::InterpretedKind;
+use interpreters::comparison::{Subject, varied};
+use multicluster::clock;
+
+use crate::args::VerifyArgs;
+use crate::{object_files, scripts, terminal};
+use answerers::{answerers, compared};
+use findings::Origin;
+use hub::Hub;
+use report::Report;
+use work::{Feeder, Job, Task};
+
+/// Exit code if a difference is unexplained.
+const UNEXPLAINED: u8 = 1;
+/// Most objects of the hub of which variations are made.
+const VARIED_MAX: usize = 200;
+
+/// Prints the report, and returns the exit code.
+pub(crate) fn run(args: &VerifyArgs) -> ExitCode {
+    let verified = verify(args).and_then(|report| {
+        let text = report.text(args.output)?;
+        terminal::print(&text, args.output, args.color)?;
+        Ok(report.is_safe())
+    });
+    match verified {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => UNEXPLAINED.into(),
+        Err(error) => terminal::failed(&error, terminal::NO_ANSWER),
+    }
+}
+
+fn verify(args: &VerifyArgs) -> anyhow::Result<Report> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let hub = runtime.block_on(Hub::connect(args))?;
+    let customizations = match args.customization.as_slice() {
+        [] => runtime.block_on(hub.customizations())?,
+        files => object_files::customizations_of(files)?,
+    };
+    let customizations: Vec<_> = customizations
+        .into_iter()
+        .filter(is_for_our_kinds)
+        .collect();
+    let scripts = scripts::compile(&customizations)?;
+    let webhooks = runtime.block_on(hub.webhooks())?;
+    let answerers = answerers(&scripts, &webhooks);
+    let compared = compared(&answerers);
+    let task = Task {
+        scripts: &scripts,
+        now: clock::now(),
+        operations: &compared,
+    };
+    let (on_hub, generated) = work::compare(&task, |feeder| {
+        let mut first = Vec::new();
+        for kind in compared.keys().copied() {
+            let read = hub.subjects(kind, |subject| {
+                if first.len() < VARIED_MAX {
+                    first.push((kind, subject.clone()));
+                }
+                let origin = Origin::Hub;
+                feeder.add(Job {
+                    kind,
+                    origin,
+                    subject,
+                })
+            });
+            runtime.block_on(read).context("the hub")?;
+        }
+        generate(args, &task, first, feeder)
+    })?;
+    Ok(Report {
+        hub: hub.url,
+        customizations: names(&customizations),
+        webhooks,
+        answerers,
+        on_hub,
+        generated,
+        seed: args.seed,
+    })
+}
+
+/// Adds generated objects. Without objects of a kind on the hub, they are variations of a sample.
+fn generate(
+    args: &VerifyArgs,
+    task: &Task<'_>,
+    mut bases: Vec<(InterpretedKind, Subject)>,
+    feeder: &Feeder<'_>,
+) -> anyhow::Result<()> {
+    for kind in InterpretedKind::ALL {
+        let is_compared = !task.operations(kind).is_empty();
+        if is_compared && !bases.iter().any(|(of, _)| *of == kind) {
+            bases.push((kind, Subject::sample(kind)));
+        }
+    }
+    let mut bases = bases.iter().cycle();
+    for number in 0..args.cases {
+        let Some((kind, base)) = bases.next() else {
+            break;
+        };
+        let seed = args.seed.wrapping_add(number);
+        feeder.add(Job {
+            kind: *kind,
+            origin: Origin::Generated(seed),
+            subject: varied(base, seed, task.now),
+        })?;
+    }
+    Ok(())
+}
+
+/// Returns whether a customization is for a kind that the native interpreter interprets.
+fn is_for_our_kinds(customization: &ResourceInterpreterCustomization) -> bool {
+    let target = &customization.spec.target;
+    let mut kinds = InterpretedKind::ALL.into_iter();
+    target.api_version == api::API_VERSION && kinds.any(|kind| kind.as_str() == target.kind)
+}
+
+fn names(customizations: &[ResourceInterpreterCustomization]) -> Vec<String> {
+    let names = customizations
+        .iter()
+        .filter_map(|it| it.metadata.name.clone());
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    names
+}

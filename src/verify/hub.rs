@@ -1,0 +1,278 @@
+//! Reads the hub: customizations, registrations of webhooks, the objects of a kind and their ResourceBindings. Nothing
+//! is written.
+
+use anyhow::{Context, anyhow};
+use api::karmada::{ResourceBinding, ResourceInterpreterCustomization};
+use interpreters::comparison::Subject;
+use interpreters::{InterpretedKind, Operation};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
+use kube::api::{Api, ListParams};
+use kube::core::Request;
+use kube::{Client, Error, Resource};
+use multicluster::connect;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::join::{Join, Joined, List};
+use crate::args::VerifyArgs;
+use crate::user_agent::user_agent;
+
+/// Objects in one page of a list (client-go's default).
+const PAGE: u32 = 500;
+
+/// The hub.
+pub(super) struct Hub {
+    client: Client,
+    /// Address of its API server.
+    pub(super) url: String,
+}
+
+/// A registered interpreter webhook that can answer requests about our kinds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RegisteredWebhook {
+    /// `<configuration>/<webhook>`, by which Karmada orders webhooks.
+    pub(super) name: String,
+    pub(super) answers: Vec<(InterpretedKind, Operation)>,
+}
+
+#[derive(Deserialize)]
+struct Page<T> {
+    #[serde(default)]
+    metadata: ListMeta,
+    #[serde(default = "Vec::new")]
+    items: Vec<T>,
+}
+
+#[derive(Deserialize)]
+struct Configuration {
+    metadata: ConfigurationName,
+    #[serde(default)]
+    webhooks: Vec<Webhook>,
+}
+
+#[derive(Deserialize)]
+struct ConfigurationName {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Webhook {
+    name: String,
+    #[serde(default)]
+    rules: Vec<Rule>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Rule {
+    operations: Vec<String>,
+    api_groups: Vec<String>,
+    api_versions: Vec<String>,
+    kinds: Vec<String>,
+}
+
+impl Hub {
+    pub(super) async fn connect(args: &VerifyArgs) -> anyhow::Result<Self> {
+        let context = args.federation_context.as_deref();
+        let config = connect::kubeconfig(&args.federation_kubeconfig, context)
+            .await
+            .context("--federation-kubeconfig")?;
+        let url = config.config.cluster_url.to_string();
+        let client = connect::client(config, &user_agent("verify"))?;
+        Ok(Self { client, url })
+    }
+
+    /// Returns the customizations of the hub.
+    pub(super) async fn customizations(
+        &self,
+    ) -> anyhow::Result<Vec<ResourceInterpreterCustomization>> {
+        let all = Api::<ResourceInterpreterCustomization>::all(self.client.clone());
+        let listed = all.list(&ListParams::default()).await;
+        Ok(listed.context("ResourceInterpreterCustomizations")?.items)
+    }
+
+    /// Returns the registered webhooks for our kinds, in the order in which Karmada tries them.
+    pub(super) async fn webhooks(&self) -> anyhow::Result<Vec<RegisteredWebhook>> {
+        let path = "/apis/config.karmada.io/v1alpha1/resourceinterpreterwebhookconfigurations";
+        let page: Page<Configuration> = self.page(path, None).await?;
+        Ok(registered(page.items))
+    }
+
+    /// Calls `next` with the objects of a kind, as they are read.
+    ///
+    /// # Errors
+    ///
+    /// If a list fails, or `next` fails.
+    pub(super) async fn subjects(
+        &self,
+        kind: InterpretedKind,
+        mut next: impl FnMut(Subject) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let plural = format!("{}s", kind.as_str().to_lowercase());
+        let objects = format!("/apis/{}/{}/{plural}", api::GROUP, api::VERSION);
+        let bindings = ResourceBinding::url_path(&(), None);
+        let (mut of_objects, mut of_bindings) = (None, None);
+        let mut join = Join::new(kind.as_str());
+        while let Some(list) = join.next() {
+            match list {
+                List::Objects => {
+                    let page: Page<Value> = self.page(&objects, of_objects.take()).await?;
+                    of_objects = token(page.metadata);
+                    let items = page.items.into_iter().map(|item| named(item, kind));
+                    join.add_objects(items.collect(), of_objects.is_none());
+                }
+                List::Bindings => {
+                    let page: Page<ResourceBinding> =
+                        self.page(&bindings, of_bindings.take()).await?;
+                    of_bindings = token(page.metadata);
+                    join.add_bindings(page.items, of_bindings.is_none());
+                }
+            }
+            for joined in join.take() {
+                next(subject(joined)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn page<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        token: Option<String>,
+    ) -> anyhow::Result<Page<T>> {
+        let is_continued = token.is_some();
+        let params = ListParams {
+            limit: Some(PAGE),
+            continue_token: token,
+            ..ListParams::default()
+        };
+        let request = Request::new(path).list(&params)?;
+        self.client.request(request).await.map_err(|error| match error {
+            Error::Api(status) if status.code == 410 && is_continued => anyhow!(
+                "{path}: the API server has discarded the state of the hub in which the list began, \
+                 because reading took too long: run the command again"
+            ),
+            error => anyhow::Error::new(error).context(path.to_owned()),
+        })
+    }
+}
+
+/// Returns the token of the next page.
+fn token(metadata: ListMeta) -> Option<String> {
+    metadata.continue_.filter(|token| !token.is_empty())
+}
+
+/// Returns an element of a list as an object: API servers leave the kind out.
+fn named(mut item: Value, kind: InterpretedKind) -> Value {
+    if let Some(fields) = item.as_object_mut() {
+        fields.insert("apiVersion".to_owned(), api::API_VERSION.into());
+        fields.insert("kind".to_owned(), kind.as_str().into());
+        let metadata = fields.get_mut("metadata").and_then(Value::as_object_mut);
+        // Large, and about the writers on the hub.
+        metadata.and_then(|metadata| metadata.remove("managedFields"));
+    }
+    item
+}
+
+/// Returns what Karmada knows about an object.
+fn subject((object, binding): Joined) -> anyhow::Result<Subject> {
+    let Some(binding) = binding else {
+        return Ok(Subject::of_hub(object, Vec::new(), 0));
+    };
+    let share = binding.spec.clusters.iter().find_map(|cell| cell.replicas);
+    let items = binding.status.and_then(|status| status.aggregated_status);
+    let items = match items {
+        Some(items) => serde_json::from_str::<Option<Vec<Value>>>(items.get())
+            .context("status.aggregatedStatus of a ResourceBinding")?,
+        None => None,
+    };
+    Ok(Subject::of_hub(
+        object,
+        items.unwrap_or_default(),
+        share.unwrap_or(0),
+    ))
+}
+
+/// Returns the webhooks that answer requests about our kinds, sorted as Karmada sorts them.
+fn registered(configurations: Vec<Configuration>) -> Vec<RegisteredWebhook> {
+    let has = |list: &[String], wanted: &str| list.iter().any(|it| it == "*" || it == wanted);
+    let mut all = Vec::new();
+    for configuration in configurations {
+        for webhook in configuration.webhooks {
+            let matches = |kind: InterpretedKind, operation: Operation| {
+                webhook.rules.iter().any(|rule| {
+                    has(&rule.api_groups, api::GROUP)
+                        && has(&rule.api_versions, api::VERSION)
+                        && has(&rule.kinds, kind.as_str())
+                        && has(&rule.operations, operation.as_str())
+                })
+            };
+            let pairs = InterpretedKind::ALL
+                .into_iter()
+                .flat_map(|kind| Operation::ALL.map(|operation| (kind, operation)));
+            let answers: Vec<_> = pairs
+                .filter(|(kind, operation)| matches(*kind, *operation))
+                .collect();
+            if !answers.is_empty() {
+                let name = format!("{}/{}", configuration.metadata.name, webhook.name);
+                all.push(RegisteredWebhook { name, answers });
+            }
+        }
+    }
+    all.sort_by(|one, other| one.name.cmp(&other.name));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn webhooks_for_our_kinds_are_sorted_by_name() {
+        let rule = |operations: &[&str], kinds: &[&str]| json!({"apiGroups": [api::GROUP], "apiVersions": ["*"], "kinds": kinds, "operations": operations});
+        let configurations: Vec<Configuration> = serde_json::from_value(json!([
+            {"metadata": {"name": "b"}, "webhooks": [{"name": "w", "rules": [rule(&["*"], &["Instance"])]}]},
+            {"metadata": {"name": "a"}, "webhooks": [
+                {"name": "w", "rules": [rule(&["Retain"], &["WorkloadDeployment"]), rule(&["Retain"], &["Pod"])]},
+                {"name": "other", "rules": [rule(&["Retain"], &["Pod"])]},
+                {"name": "empty"},
+            ]},
+        ]))
+        .unwrap();
+        let webhooks = registered(configurations);
+        let names: Vec<_> = webhooks
+            .iter()
+            .map(|webhook| webhook.name.as_str())
+            .collect();
+        assert_eq!(names, ["a/w", "b/w"]);
+        let expected = [(InterpretedKind::WorkloadDeployment, Operation::Retain)];
+        assert_eq!(webhooks[0].answers, expected);
+        assert_eq!(webhooks[1].answers.len(), Operation::ALL.len());
+    }
+
+    #[test]
+    fn an_object_has_what_its_binding_knows() {
+        let object = json!({"metadata": {"name": "a", "managedFields": [1]}});
+        let object = named(object, InterpretedKind::Instance);
+        let expected =
+            json!({"apiVersion": api::API_VERSION, "kind": "Instance", "metadata": {"name": "a"}});
+        assert_eq!(object, expected);
+        let items = json!([{"clusterName": "dfw1"}]);
+        let binding: ResourceBinding = serde_json::from_str(
+            &json!({
+                "metadata": {"name": "a-instance"},
+                "spec": {"clusters": [{"name": "dfw1", "replicas": 3}]},
+                "status": {"aggregatedStatus": items},
+            })
+            .to_string(),
+        )
+        .unwrap();
+        let known = subject((object.clone(), Some(binding))).unwrap();
+        assert_eq!((known.share, json!(known.items)), (3, items));
+        let unknown = subject((object, None)).unwrap();
+        assert_eq!((unknown.share, unknown.items.len()), (0, 0));
+    }
+}
