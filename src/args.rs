@@ -23,7 +23,9 @@ pub(crate) use ignored::IgnoredArgs;
 pub(crate) use interpret::{
     ColorChoice, HubObject, InterpretArgs, InterpretTask, ObjectSource, OutputForm,
 };
-pub(crate) use interpreter::{CertificateSource, InterpreterArgs};
+pub(crate) use interpreter::{
+    CertificateSource, InterpreterArgs, InterpreterCommand, RegistrationArgs,
+};
 pub(crate) use log::{LogArgs, LogFormat};
 pub(crate) use server::ServerArgs;
 pub(crate) use values::OptionalFlag;

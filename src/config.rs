@@ -16,7 +16,8 @@ use controllers::cell_controllers::Networking;
 use crate::args::{FeatureGates, NETWORKING_INTEGRATION};
 use crate::bind_address::BindAddress;
 use file::{
-    ConfigFile, DiscoverySection, ModeField, ReferencedDataSection, TlsSection, WebhookSection,
+    ConfigFile, CustomizationsSection, DiscoverySection, ModeField, ReferencedDataSection,
+    TlsSection, WebhookSection,
 };
 
 /// Port of the webhook server if none is configured.
@@ -94,6 +95,8 @@ pub(crate) struct WebhookServer {
     /// The accepted names of the clients of admission. An empty list accepts every certificate of the CA. `None` means
     /// that admission needs no client certificate.
     pub(crate) clients: Option<Vec<String>>,
+    /// The directory of the customizations of other kinds, if they are served.
+    pub(crate) customizations: Option<PathBuf>,
 }
 
 impl Config {
@@ -146,15 +149,23 @@ impl Config {
             networking,
             feature_flags,
             referenced_data,
+            interpreter_customizations,
             ..
         } = file;
+        let customizations = interpreter_customizations.checked()?;
+        ensure!(
+            customizations.is_none() || webhook_server.is_some(),
+            "interpreterCustomizations.directory has no effect without webhookServer: add webhookServer, or remove it"
+        );
         Ok(Self {
             metrics: MetricsServer {
                 address: metrics_server.bind_address.unwrap_or(BindAddress::Off),
                 secure: metrics_server.secure_serving.unwrap_or(true),
                 files: metrics_server.tls.files("k8s-metrics-server"),
             },
-            webhooks: webhook_server.map(WebhookSection::checked).transpose()?,
+            webhooks: webhook_server
+                .map(|server| server.checked(customizations))
+                .transpose()?,
             cluster_name: discovery.cluster_name.clone(),
             quota: discovery.quota(),
             networking: networking.strategy,
@@ -167,7 +178,7 @@ impl Config {
 }
 
 impl WebhookSection {
-    fn checked(self) -> anyhow::Result<WebhookServer> {
+    fn checked(self, customizations: Option<PathBuf>) -> anyhow::Result<WebhookServer> {
         ensure!(
             self.client_ca_name.is_some() || self.client_subject_names.is_empty(),
             "webhookServer.clientSubjectNames has no effect without webhookServer.clientCAName: set the file of the CA \
@@ -196,6 +207,7 @@ impl WebhookSection {
             interpreter: (self.interpreter_port != 0).then(|| address(self.interpreter_port)),
             files,
             clients: self.client_ca_name.map(|_| self.client_subject_names),
+            customizations,
         })
     }
 }
@@ -240,6 +252,19 @@ impl DiscoverySection {
             );
         }
         Ok(DiscoveryMode::Single)
+    }
+}
+
+impl CustomizationsSection {
+    fn checked(self) -> anyhow::Result<Option<PathBuf>> {
+        let directory = self.directory;
+        ensure!(
+            directory
+                .as_ref()
+                .is_none_or(|it| !it.as_os_str().is_empty()),
+            "interpreterCustomizations.directory is empty: set a directory, or remove the field"
+        );
+        Ok(directory)
     }
 }
 

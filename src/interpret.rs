@@ -11,7 +11,7 @@ use std::thread;
 
 use anyhow::bail;
 use interpreters::caller::{Answer, Request};
-use interpreters::lua::{LuaInterpreter, StopFlag};
+use interpreters::lua::{Limits, LuaInterpreter, StopFlag};
 use interpreters::{InterpretError, Interpretation, Operation};
 use multicluster::clock;
 use serde_json::Value;
@@ -98,7 +98,7 @@ fn customizations(args: &InterpretArgs) -> anyhow::Result<Option<LuaInterpreter>
         return Ok(None);
     }
     let all = object_files::customizations_of(&args.customization)?;
-    scripts::compile(&all).map(Some)
+    scripts::compile(&all, Limits::default()).map(Some)
 }
 
 /// Checks that the object in the cell is the desired object.

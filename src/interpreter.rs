@@ -1,5 +1,7 @@
 //! `compute-federation interpreter` runs only Karmada's resource interpreter, without a kubeconfig.
 
+mod registration;
+
 use std::fs::File;
 use std::io::{Write, stdout};
 use std::path::Path;
@@ -9,24 +11,20 @@ use certs::{Acceptor, Certificates, Files};
 use controllers::ca_bundle;
 use multicluster::clock;
 use prometheus_client::registry::Registry;
-use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::admin::{self, Readiness};
-use crate::args::{CertificateSource, InterpreterArgs};
+use crate::args::{CertificateSource, InterpreterArgs, InterpreterCommand};
 use crate::bind_address::BindAddress;
 use crate::certificate_metrics::{ProblemCollector, Server};
+use crate::customizations;
 use crate::logging;
 use crate::metrics_server;
 use crate::serving::{Servers, listen};
 use crate::signals::Signals;
-use crate::webhook_server::{self, Listeners};
-
-/// The deployed ResourceInterpreterWebhookConfiguration.
-const REGISTRATION: &str =
-    include_str!("../deploy/components/federation/resource-interpreter-webhook.yaml");
+use crate::webhook_server::{self, Listeners, Protocols};
 
 /// Runs the interpreter until SIGTERM or SIGINT, or until a server ends.
 ///
@@ -34,6 +32,10 @@ const REGISTRATION: &str =
 ///
 /// If a part cannot start, or a server fails. Also if a second signal arrives before the process has stopped.
 pub(crate) fn run(args: &InterpreterArgs) -> anyhow::Result<()> {
+    if let Some(InterpreterCommand::Registration(args)) = &args.command {
+        let registration = registration::of_directory(args)?;
+        return Ok(write!(stdout(), "{registration}")?);
+    }
     // The webhook server has its own threads. One thread is enough for probes, metrics and signals.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -76,7 +78,7 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
             certificate = Some(followed);
             acceptor
         }
-        CertificateSource::SelfSigned { url } => self_signed(url, &args.bind_address, port)?,
+        CertificateSource::SelfSigned { url } => self_signed(url, args, port)?,
     };
     let listeners = Listeners::Together(listener);
     let webhook_ports = listeners.self_dials()?;
@@ -86,8 +88,10 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
         &args.server,
         listeners,
         &acceptor,
-        None,
-        None,
+        Protocols {
+            customizations: args.customizations.0.clone(),
+            ..Protocols::default()
+        },
     )?;
     let readiness = Readiness {
         held_by_hub: None,
@@ -122,12 +126,12 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes a certificate for the address at which Karmada reaches this server. Prints the registration that trusts this
+/// Makes a certificate for the address at which Karmada reaches this server. Prints the registrations that trust this
 /// certificate.
-fn self_signed(url: Option<&str>, bind_address: &str, port: u16) -> anyhow::Result<Acceptor> {
+fn self_signed(url: Option<&str>, args: &InterpreterArgs, port: u16) -> anyhow::Result<Acceptor> {
     let url = match url {
         Some(url) => url.to_owned(),
-        None => match bind_address {
+        None => match args.bind_address.as_str() {
             "" | "0.0.0.0" | "::" => {
                 bail!(
                     "--self-signed at all addresses needs --url, the URL at which Karmada reaches this server"
@@ -143,26 +147,15 @@ fn self_signed(url: Option<&str>, bind_address: &str, port: u16) -> anyhow::Resu
         _ => bail!("--url is {url:?}, must be https://HOST[:PORT]/interpret"),
     };
     let certificates = Certificates::self_signed(&[host], clock::now())?;
-    let registration = registration(&url, &ca_bundle::encode(&certificates.authorities))?;
-    print_and_close(&registration).context("stdout")?;
-    Ok(certificates.into())
-}
-
-/// Returns the deployed registration, with this URL and this `caBundle`.
-fn registration(url: &str, bundle: &str) -> anyhow::Result<String> {
-    let mut registration: Value = serde_saphyr::from_str(REGISTRATION)?;
-    let webhooks = registration
-        .get_mut("webhooks")
-        .and_then(Value::as_array_mut);
-    for webhook in webhooks.into_iter().flatten() {
-        if let Some(webhook) = webhook.as_object_mut() {
-            webhook.insert(
-                "clientConfig".into(),
-                json!({"url": url, "caBundle": bundle}),
-            );
-        }
+    let bundle = ca_bundle::encode(&certificates.authorities);
+    let mut registrations = registration::native(&url, &bundle)?;
+    if let Some(directory) = &args.customizations.0 {
+        let scripts = customizations::of_directory(directory).context("--customizations")?;
+        let of_scripts = registration::of_customizations(&scripts, &url, &bundle)?;
+        registrations = format!("{registrations}---\n{of_scripts}");
     }
-    Ok(serde_saphyr::to_string(&registration)?)
+    print_and_close(&registrations).context("stdout")?;
+    Ok(certificates.into())
 }
 
 /// Prints a text and closes stdout, so that the reader of a pipe sees the end.
@@ -172,30 +165,4 @@ fn print_and_close(text: &str) -> std::io::Result<()> {
     out.flush()?;
     let nowhere = File::options().write(true).open(Path::new("/dev/null"))?;
     Ok(rustix::stdio::dup2_stdout(nowhere)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use base64::Engine;
-    use base64::engine::general_purpose::STANDARD;
-
-    use super::*;
-
-    #[test]
-    fn the_printed_registration_is_the_deployed_one_with_a_url() {
-        let text =
-            registration("https://127.0.0.1:9443/interpret", &STANDARD.encode("PEM")).unwrap();
-        let registration: Value = serde_saphyr::from_str(&text).unwrap();
-        assert_eq!(registration["metadata"]["name"], "compute-federation");
-        let [webhook] = registration["webhooks"].as_array().unwrap().as_slice() else {
-            panic!("one webhook");
-        };
-        let config =
-            json!({"url": "https://127.0.0.1:9443/interpret", "caBundle": STANDARD.encode("PEM")});
-        assert_eq!(webhook["clientConfig"], config);
-        assert_eq!(
-            webhook["rules"][0]["operations"].as_array().unwrap().len(),
-            7
-        );
-    }
 }

@@ -10,6 +10,7 @@ mod args;
 mod bind_address;
 mod certificate_metrics;
 mod config;
+mod customizations;
 mod interpret;
 mod interpreter;
 mod leadership;

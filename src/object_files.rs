@@ -51,8 +51,19 @@ pub(crate) fn customizations_of(
 ///
 /// If the file cannot be read, or has none, or has something else.
 fn customizations(file: &Path) -> anyhow::Result<Vec<ResourceInterpreterCustomization>> {
-    let name = shown(file);
-    let documents = documents(file)?;
+    customizations_in(&shown(file), &text(file)?)
+}
+
+/// Reads a text with ResourceInterpreterCustomizations. `name` is the name of its file in errors.
+///
+/// # Errors
+///
+/// If the text has none, or has something else.
+pub(crate) fn customizations_in(
+    name: &str,
+    text: &str,
+) -> anyhow::Result<Vec<ResourceInterpreterCustomization>> {
+    let documents = documents_in(name, text)?;
     if documents.is_empty() {
         bail!("{name} is empty: a ResourceInterpreterCustomization is needed");
     }
@@ -118,9 +129,8 @@ fn shown(file: &Path) -> String {
     }
 }
 
-/// Returns the documents of a file that are not empty.
-fn documents(file: &Path) -> anyhow::Result<Vec<Value>> {
-    let name = || shown(file);
+/// Returns the text of a file.
+fn text(file: &Path) -> anyhow::Result<String> {
     let text = match is_stdin(file) {
         true => {
             let mut text = String::new();
@@ -128,8 +138,17 @@ fn documents(file: &Path) -> anyhow::Result<Vec<Value>> {
         }
         false => fs::read_to_string(file),
     };
-    let mut documents: Vec<Value> =
-        serde_saphyr::from_multiple(&text.with_context(name)?).with_context(name)?;
+    text.with_context(|| shown(file))
+}
+
+/// Returns the documents of a file that are not empty.
+fn documents(file: &Path) -> anyhow::Result<Vec<Value>> {
+    documents_in(&shown(file), &text(file)?)
+}
+
+fn documents_in(name: &str, text: &str) -> anyhow::Result<Vec<Value>> {
+    let documents = serde_saphyr::from_multiple(text);
+    let mut documents: Vec<Value> = documents.with_context(|| name.to_owned())?;
     documents.retain(|document| !document.is_null());
     Ok(documents)
 }

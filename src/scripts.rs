@@ -11,6 +11,13 @@ pub(crate) const SCRIPT_TIME: Duration = Duration::from_secs(1);
 /// Time in which a script that is stopped must end. Lua cannot stop inside its own functions.
 pub(crate) const SCRIPT_END: Duration = Duration::from_secs(5);
 
+/// The bounds of a script that is served. [`webhooks::SCRIPTS_AT_ONCE`] scripts run at the same time.
+pub(crate) const SERVED: Limits = Limits {
+    instructions: 20_000_000,
+    memory: 32 << 20,
+    output: 16 << 20,
+};
+
 /// Compiles the scripts of these customizations.
 ///
 /// # Errors
@@ -18,8 +25,9 @@ pub(crate) const SCRIPT_END: Duration = Duration::from_secs(5);
 /// Every script that does not compile.
 pub(crate) fn compile(
     customizations: &[ResourceInterpreterCustomization],
+    limits: Limits,
 ) -> anyhow::Result<LuaInterpreter> {
-    LuaInterpreter::new(customizations, Limits::default()).map_err(|errors| {
+    LuaInterpreter::new(customizations, limits).map_err(|errors| {
         let errors: Vec<_> = errors.iter().map(CustomizationError::to_string).collect();
         anyhow!(errors.join("\n"))
     })

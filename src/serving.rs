@@ -47,6 +47,9 @@ const SEND_BUFFER: usize = 64 << 10;
 /// requests.
 const LONG_WORK_NICE: i32 = 10;
 
+/// Nice value of the threads of Lua scripts. Native requests come first, also those with large bodies.
+const SCRIPT_NICE: i32 = 15;
+
 /// The servers of the process.
 #[derive(Clone, Default)]
 pub(crate) struct Servers {
@@ -57,6 +60,8 @@ pub(crate) struct Servers {
     runtimes: Runtimes,
     /// The runtime for the work on large bodies, if there is a webhook server. It lives as long as the process.
     long_work: Arc<OnceLock<OwnRuntime>>,
+    /// The runtime for Lua scripts, if they are served. It lives as long as the process.
+    script: Arc<OnceLock<OwnRuntime>>,
 }
 
 /// The runtimes of the process besides the main one.
@@ -158,12 +163,29 @@ impl Servers {
         let runtime = Builder::new_multi_thread()
             .worker_threads(webhooks::long_work_max() + 1)
             .thread_name("large bodies")
-            .on_thread_start(lower_priority)
+            .on_thread_start(|| lower_priority(LONG_WORK_NICE))
             .enable_time()
             .build()?;
         let handle = runtime.handle().clone();
         self.add_runtime(&handle);
         let _first = self.long_work.set(OwnRuntime(Some(runtime)));
+        Ok(handle)
+    }
+
+    /// Starts the runtime for Lua scripts.
+    ///
+    /// # Errors
+    ///
+    /// If the threads of the runtime cannot be started.
+    pub(crate) fn script_runtime(&self) -> io::Result<Handle> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(webhooks::SCRIPTS_AT_ONCE)
+            .thread_name("scripts")
+            .on_thread_start(|| lower_priority(SCRIPT_NICE))
+            .build()?;
+        let handle = runtime.handle().clone();
+        self.add_runtime(&handle);
+        let _first = self.script.set(OwnRuntime(Some(runtime)));
         Ok(handle)
     }
 
@@ -229,10 +251,10 @@ impl Servers {
 }
 
 /// Lowers the priority of the present thread.
-fn lower_priority() {
+fn lower_priority(nice: i32) {
     // On Linux, the priority belongs to the thread. No process ID means the present thread.
-    if let Err(error) = setpriority_process(None, LONG_WORK_NICE) {
-        warn!(%error, "a thread for large bodies has the priority of the others, so large bodies delay small ones");
+    if let Err(error) = setpriority_process(None, nice) {
+        warn!(%error, "a thread for large bodies or scripts has the priority of the others, so these delay small requests");
     }
 }
 

@@ -2,6 +2,7 @@
 //! (docs/operate/remove-lua-customization.md).
 
 mod answerers;
+mod bases;
 mod findings;
 mod hub;
 mod join;
@@ -10,24 +11,24 @@ mod work;
 
 use std::process::ExitCode;
 
-use anyhow::Context;
 use api::karmada::ResourceInterpreterCustomization;
 use interpreters::InterpretedKind;
-use interpreters::comparison::{Subject, varied};
+use interpreters::comparison::varied;
+use interpreters::lua::Limits;
 use multicluster::clock;
 
 use crate::args::VerifyArgs;
+use crate::scripts::SCRIPT_TIME;
 use crate::{object_files, scripts, terminal};
 use answerers::{answerers, compared};
+use bases::Bases;
 use findings::Origin;
 use hub::Hub;
 use report::Report;
-use work::{Feeder, Job, Task};
+use work::{Job, Task};
 
 /// Exit code if a difference is unexplained.
 const UNEXPLAINED: u8 = 1;
-/// Most objects of the hub of which variations are made.
-const VARIED_MAX: usize = 200;
 
 /// Prints the report, and returns the exit code.
 pub(crate) fn run(args: &VerifyArgs) -> ExitCode {
@@ -56,22 +57,21 @@ fn verify(args: &VerifyArgs) -> anyhow::Result<Report> {
         .into_iter()
         .filter(is_for_our_kinds)
         .collect();
-    let scripts = scripts::compile(&customizations)?;
+    let scripts = scripts::compile(&customizations, Limits::default())?;
     let webhooks = runtime.block_on(hub.webhooks())?;
-    let answerers = answerers(&scripts, &webhooks);
+    let answerers = answerers(&scripts, &webhooks, &args.registration);
     let compared = compared(&answerers);
     let task = Task {
+        script_time: SCRIPT_TIME,
         scripts: &scripts,
         now: clock::now(),
         operations: &compared,
     };
     let (on_hub, generated) = work::compare(&task, |feeder| {
-        let mut first = Vec::new();
+        let mut bases = Bases::default();
         for kind in compared.keys().copied() {
             let read = hub.subjects(kind, |subject| {
-                if first.len() < VARIED_MAX {
-                    first.push((kind, subject.clone()));
-                }
+                bases.add(kind, &subject);
                 let origin = Origin::Hub;
                 feeder.add(Job {
                     kind,
@@ -79,47 +79,32 @@ fn verify(args: &VerifyArgs) -> anyhow::Result<Report> {
                     subject,
                 })
             });
-            runtime.block_on(read).context("the hub")?;
+            runtime.block_on(read)?;
         }
-        generate(args, &task, first, feeder)
+        bases.complete(compared.keys().copied());
+        for number in 0..args.cases {
+            let seed = args.seed.wrapping_add(number);
+            let Some((kind, base)) = bases.of_seed(seed) else {
+                break;
+            };
+            feeder.add(Job {
+                kind,
+                origin: Origin::Generated(seed),
+                subject: varied(base, seed, task.now),
+            })?;
+        }
+        Ok(())
     })?;
     Ok(Report {
         hub: hub.url,
         customizations: names(&customizations),
+        registration: args.registration.clone(),
         webhooks,
         answerers,
         on_hub,
         generated,
         seed: args.seed,
     })
-}
-
-/// Adds generated objects. Without objects of a kind on the hub, they are variations of a sample.
-fn generate(
-    args: &VerifyArgs,
-    task: &Task<'_>,
-    mut bases: Vec<(InterpretedKind, Subject)>,
-    feeder: &Feeder<'_>,
-) -> anyhow::Result<()> {
-    for kind in InterpretedKind::ALL {
-        let is_compared = !task.operations(kind).is_empty();
-        if is_compared && !bases.iter().any(|(of, _)| *of == kind) {
-            bases.push((kind, Subject::sample(kind)));
-        }
-    }
-    let mut bases = bases.iter().cycle();
-    for number in 0..args.cases {
-        let Some((kind, base)) = bases.next() else {
-            break;
-        };
-        let seed = args.seed.wrapping_add(number);
-        feeder.add(Job {
-            kind: *kind,
-            origin: Origin::Generated(seed),
-            subject: varied(base, seed, task.now),
-        })?;
-    }
-    Ok(())
 }
 
 /// Returns whether a customization is for a kind that the native interpreter interprets.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use certs::{Acceptor, Authorities, CertificateState, Files, Limits, Reloader, SelfDial, Shares};
@@ -19,6 +20,7 @@ use crate::admin::ServedCertificate;
 use crate::admission_clients::{self, RefusedClients};
 use crate::args::ServerArgs;
 use crate::certificate_metrics::CertificateCollector;
+use crate::customizations;
 use crate::serving::{Servers, WebhookPort};
 
 /// The listeners of the webhook server.
@@ -53,9 +55,19 @@ impl Listeners {
     }
 }
 
-/// Starts the webhook server. It serves the interpreter. If there is an `admission`, it is served too, and each of the
-/// two has a share of the connections, at one port or at two. `clients` are the accepted names of the clients of
-/// admission; `None` accepts every client.
+/// What the webhook server serves beside the native interpreter.
+#[derive(Default)]
+pub(crate) struct Protocols {
+    /// Admission, if it is served.
+    pub(crate) admission: Option<Admission>,
+    /// The accepted names of the clients of admission; `None` accepts every client.
+    pub(crate) clients: Option<Vec<String>>,
+    /// The directory of the customizations of other kinds, if they are served.
+    pub(crate) customizations: Option<PathBuf>,
+}
+
+/// Starts the webhook server. It serves the interpreter. If admission is served too, each of the two has a share of the
+/// connections, at one port or at two.
 ///
 /// # Errors
 ///
@@ -66,9 +78,16 @@ pub(crate) fn serve(
     args: &ServerArgs,
     listeners: Listeners,
     acceptor: &Acceptor,
-    admission: Option<Admission>,
-    clients: Option<Vec<String>>,
+    protocols: Protocols,
 ) -> anyhow::Result<()> {
+    let Protocols {
+        admission,
+        clients,
+        customizations,
+    } = protocols;
+    let scripts = customizations
+        .map(|directory| customizations::serve(servers, registry, directory))
+        .transpose()?;
     let metrics = Arc::new(webhooks::Metrics::register(registry));
     let refused = RefusedClients::register(registry);
     let protocols = 1 + usize::from(admission.is_some());
@@ -83,6 +102,7 @@ pub(crate) fn serve(
         clock::now,
         admission,
         Some(long_work),
+        scripts,
     );
     let verified = |router| match clients {
         Some(names) => admission_clients::require(router, names, refused),

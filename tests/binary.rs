@@ -14,6 +14,8 @@ mod certificates;
 mod client;
 #[path = "binary/crowd.rs"]
 mod crowd;
+#[path = "binary/customizations.rs"]
+mod customizations;
 #[path = "binary/image_files.rs"]
 mod image_files;
 #[path = "binary/interpret.rs"]

@@ -106,7 +106,8 @@ fn answered(
     }
 }
 
-/// Returns what Karmada does with a kind that it does not know: it reports the whole status, and changes nothing.
+/// Returns what Karmada does with a kind that it does not know: it reports the whole status, changes nothing, and takes
+/// every object for healthy.
 fn default_of_karmada(request: &Request<'_>) -> Answered {
     let operation = request.operation;
     let mut answer = Answer {
@@ -116,9 +117,10 @@ fn default_of_karmada(request: &Request<'_>) -> Answered {
         object: None,
     };
     match operation {
-        Operation::InterpretReplica
-        | Operation::InterpretComponent
-        | Operation::InterpretHealth => return Answered::Unanswered,
+        Operation::InterpretReplica | Operation::InterpretComponent => return Answered::Unanswered,
+        Operation::InterpretHealth => {
+            answer.fields.insert("healthy".to_owned(), json!(true));
+        }
         Operation::ReviseReplica | Operation::Retain | Operation::AggregateStatus => {
             answer.object = Some(request.object.clone());
         }
@@ -126,9 +128,14 @@ fn default_of_karmada(request: &Request<'_>) -> Answered {
             answer.fields.insert("dependencies".to_owned(), json!([]));
         }
         Operation::InterpretStatus => {
-            let status = request.object.get("status").cloned();
-            let status = status.unwrap_or_else(|| json!({}));
-            answer.fields.insert("rawStatus".to_owned(), status);
+            let status = request
+                .object
+                .get("status")
+                .filter(|status| !status.is_null());
+            let Some(status) = status else {
+                return Answered::Unanswered;
+            };
+            answer.fields.insert("rawStatus".to_owned(), status.clone());
         }
     }
     Answered::Answer(answer)

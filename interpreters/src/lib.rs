@@ -66,6 +66,27 @@ pub fn interpret(body: &[u8], now: Timestamp) -> Result<Interpretation, Malforme
     fast::interpret(body, now).or_else(|fast::NotCanonical| general(body, now))
 }
 
+/// Returns the `apiVersion` and the kind of the object of a request.
+///
+/// # Errors
+///
+/// The same errors as [`interpret`].
+pub fn target(body: &[u8]) -> Result<(String, String), MalformedReview> {
+    let request = review::decode(review::text(body)?)?;
+    let (api_version, kind) = request.target();
+    Ok((api_version, kind.to_owned()))
+}
+
+/// Returns the answer to a request that nothing can interpret for this reason.
+///
+/// # Errors
+///
+/// The same errors as [`interpret`].
+pub fn refuse(body: &[u8], error: InterpretError) -> Result<Interpretation, MalformedReview> {
+    let request = review::decode(review::text(body)?)?;
+    Ok(review::encode(&request.meta(), Err(error)))
+}
+
 /// Returns the answer of [`interpret`], but never uses the fast way. Benchmarks use this function to compare the two
 /// ways.
 ///

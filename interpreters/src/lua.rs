@@ -74,6 +74,11 @@ impl LuaInterpreter {
         })
     }
 
+    /// Returns the `apiVersion` and the kind of every object that a script is for, sorted.
+    pub fn kinds(&self) -> Vec<(String, String)> {
+        self.scripts.kinds().cloned().collect()
+    }
+
     /// Returns the names of the customizations whose scripts answer this operation for a kind, sorted.
     pub fn customizations_for(
         &self,

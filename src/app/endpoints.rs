@@ -26,7 +26,7 @@ use crate::certificate_metrics::{ProblemCollector, Server};
 use crate::config::{MetricsServer, WebhookServer};
 use crate::metrics_server;
 use crate::serving::{CERTIFICATE_POLL, Servers, listen};
-use crate::webhook_server::{self, CaBundlePublisher, Listeners};
+use crate::webhook_server::{self, CaBundlePublisher, Listeners, Protocols};
 
 /// The parts of the webhook server that readiness checks. There are none if the server is off.
 #[derive(Default)]
@@ -53,6 +53,7 @@ pub(super) async fn start_webhooks(
         interpreter,
         files,
         clients,
+        customizations,
     }) = server
     else {
         return Ok(WebhookEndpoint::default());
@@ -117,8 +118,11 @@ pub(super) async fn start_webhooks(
             &args.server,
             listeners,
             &acceptor,
-            admission,
-            clients,
+            Protocols {
+                admission,
+                clients,
+                customizations,
+            },
         )
         .context("webhookServer")?;
     }

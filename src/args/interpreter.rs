@@ -36,6 +36,11 @@ pub(crate) struct InterpreterArgs {
     #[arg(long, value_name = "URL", value_parser = text, default_value = "")]
     url: OptionalFlag<String>,
 
+    /// Directory with files of ResourceInterpreterCustomizations. Their Lua scripts answer for the kinds that are not
+    /// interpreted natively. Changed files are read again.
+    #[arg(long, value_name = "DIR", value_parser = path, default_value = "")]
+    pub(crate) customizations: OptionalFlag<PathBuf>,
+
     /// Listen address of /healthz and /readyz, over HTTP. `:8081` listens at all addresses, `0` turns the server off.
     #[arg(long, value_name = "ADDRESS", default_value = "0")]
     pub(crate) health_probe_bind_address: BindAddress,
@@ -48,6 +53,32 @@ pub(crate) struct InterpreterArgs {
     pub(crate) server: ServerArgs,
     #[command(flatten)]
     pub(crate) log: LogArgs,
+
+    #[command(subcommand)]
+    pub(crate) command: Option<InterpreterCommand>,
+}
+
+/// The subcommands of the interpreter.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub(crate) enum InterpreterCommand {
+    /// Prints the ResourceInterpreterWebhookConfiguration of the kinds that customizations interpret.
+    Registration(RegistrationArgs),
+}
+
+/// The flags of `interpreter registration`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct RegistrationArgs {
+    /// Directory with files of ResourceInterpreterCustomizations.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) customizations: PathBuf,
+
+    /// URL at which Karmada reaches the interpreter. If unset, the Service of the deployed registration is used.
+    #[arg(long, value_name = "URL")]
+    pub(crate) url: Option<String>,
+
+    /// File with the CA of the interpreter's certificate, in PEM. If unset, the caBundle must be filled in.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
 }
 
 /// The source of the certificate of the interpreter.

@@ -20,6 +20,10 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) customization: Vec<PathBuf>,
 
+    /// Name of the ResourceInterpreterWebhookConfiguration that registers compute-federation.
+    #[arg(long, value_name = "NAME", default_value = "compute-federation")]
+    pub(crate) registration: String,
+
     /// Number of generated objects that are compared too. They are variations of objects of the hub.
     #[arg(long, value_name = "NUMBER", default_value_t = 1000)]
     pub(crate) cases: u64,

@@ -35,6 +35,8 @@ pub(super) struct ConfigFile {
     pub(super) feature_flags: FeatureFlagsSection,
     #[serde(default, deserialize_with = "or_default")]
     pub(super) referenced_data: ReferencedDataSection,
+    #[serde(default)]
+    pub(super) interpreter_customizations: CustomizationsSection,
     #[serde(default, deserialize_with = "ignored::location_source")]
     pub(super) location_source: bool,
 }
@@ -132,6 +134,13 @@ pub(super) struct DiscoverySection {
     pub(super) quota_kubeconfig_path: Option<PathBuf>,
     #[serde(default, deserialize_with = "ignored::projection")]
     pub(super) consumer_scoped_projection: bool,
+}
+
+/// `interpreterCustomizations`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct CustomizationsSection {
+    pub(super) directory: Option<PathBuf>,
 }
 
 /// `networking`.

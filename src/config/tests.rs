@@ -340,7 +340,7 @@ fn an_error_is_one_line_with_the_position_and_the_field() {
     for (text, expected) in [
         (
             "metricServer: {}",
-            "3:1: metricServer: unknown field, known are apiVersion, kind, metricsServer, webhookServer, discovery, networking, featureFlags, referencedData, locationSource",
+            "3:1: metricServer: unknown field, known are apiVersion, kind, metricsServer, webhookServer, discovery, networking, featureFlags, referencedData, interpreterCustomizations, locationSource",
         ),
         (
             "webhookServer: {tls: {secretRef: {name: x}}}",
@@ -421,4 +421,25 @@ fn a_missing_file_is_named() {
         Config::load(Some(Path::new("/no/such/config.yaml"))).unwrap_err()
     );
     assert!(error.starts_with("/no/such/config.yaml: "), "{error}");
+}
+
+#[test]
+fn customizations_need_a_webhook_server_and_a_directory() {
+    let directory = |text: &str| parse(text).unwrap().webhooks.unwrap().customizations;
+    assert_eq!(directory("webhookServer: {}"), None);
+    let text = "webhookServer: {}\ninterpreterCustomizations: {directory: /scripts}";
+    assert_eq!(directory(text), Some("/scripts".into()));
+    for (text, expected) in [
+        (
+            "interpreterCustomizations: {directory: /scripts}",
+            "has no effect without webhookServer",
+        ),
+        (
+            "webhookServer: {}\ninterpreterCustomizations: {directory: ''}",
+            "interpreterCustomizations.directory is empty",
+        ),
+    ] {
+        let error = error(text);
+        assert!(error.contains(expected), "{error}");
+    }
 }

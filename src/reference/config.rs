@@ -18,7 +18,7 @@ const fn field(path: &'static str, default: &'static str, meaning: &'static str)
 }
 
 /// The fields. A path with a dot is a field of a section.
-const FIELDS: [Field; 29] = [
+const FIELDS: [Field; 31] = [
     field(
         "apiVersion",
         "required",
@@ -65,6 +65,16 @@ const FIELDS: [Field; 29] = [
         "webhookServer.host",
         "all addresses",
         "Host name or IP address to listen at.",
+    ),
+    field(
+        "interpreterCustomizations",
+        "`{}`",
+        "Lua scripts for other kinds. Needs `webhookServer`. See [Serve Lua customizations](../operate/serve-lua-customizations.md).",
+    ),
+    field(
+        "interpreterCustomizations.directory",
+        "unset",
+        "Directory with files of ResourceInterpreterCustomizations.",
     ),
     field("webhookServer.port", "`9443`", "Port to listen at."),
     field(
@@ -295,6 +305,7 @@ mod tests {
             "networking",
             "featureFlags",
             "referencedData",
+            "interpreterCustomizations",
         ];
         let known: BTreeSet<_> = sections.into_iter().flat_map(fields).collect();
         let listed = FIELDS

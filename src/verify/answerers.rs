@@ -10,19 +10,47 @@ use super::hub::RegisteredWebhook;
 /// What answers an operation today.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answerer {
-    /// The scripts of these customizations.
-    Scripts(Vec<String>),
+    /// The scripts of these customizations. After their removal, the successor answers.
+    Scripts(Vec<String>, Successor),
     /// This webhook, which goes on to answer.
     Webhook(String),
     /// Nothing: Karmada has a default.
     Default,
 }
 
+/// What answers an operation after the customizations are removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Successor {
+    /// compute-federation.
+    Native,
+    /// Nothing yet: compute-federation must be registered first.
+    Unregistered,
+    /// This webhook of somebody else, which Karmada prefers.
+    Other(String),
+}
+
+impl Successor {
+    /// Returns the successor, if `first` is the first webhook that answers, and `registration` is the name of the
+    /// configuration of compute-federation. Karmada tries webhooks in the order of their names.
+    fn of(first: Option<&RegisteredWebhook>, registration: &str) -> Self {
+        match first.map(|webhook| webhook.name.as_str()) {
+            Some(name) if name.split('/').next() == Some(registration) => Self::Native,
+            Some(name) if *name < *format!("{registration}/") => Self::Other(name.to_owned()),
+            Some(_) | None => Self::Unregistered,
+        }
+    }
+}
+
 /// What answers today, by kind and operation.
 pub(super) type Answerers = BTreeMap<(InterpretedKind, Operation), Answerer>;
 
 /// Returns what answers today, for the kinds that have a script.
-pub(super) fn answerers(scripts: &LuaInterpreter, webhooks: &[RegisteredWebhook]) -> Answerers {
+/// `registration` is the name of the webhook configuration of compute-federation.
+pub(super) fn answerers(
+    scripts: &LuaInterpreter,
+    webhooks: &[RegisteredWebhook],
+    registration: &str,
+) -> Answerers {
     let mut answerers = Answerers::new();
     for kind in InterpretedKind::ALL {
         let scripts_for =
@@ -40,7 +68,8 @@ pub(super) fn answerers(scripts: &LuaInterpreter, webhooks: &[RegisteredWebhook]
                 .find(|webhook| webhook.answers.contains(&(kind, operation)));
             let answerer = match webhook {
                 _ if !names.is_empty() => {
-                    Answerer::Scripts(names.into_iter().map(str::to_owned).collect())
+                    let names = names.into_iter().map(str::to_owned).collect();
+                    Answerer::Scripts(names, Successor::of(webhook, registration))
                 }
                 Some(webhook) => Answerer::Webhook(webhook.name.clone()),
                 // Karmada asks this operation only with a feature gate.
@@ -62,4 +91,76 @@ pub(super) fn compared(answerers: &Answerers) -> BTreeMap<InterpretedKind, Vec<O
         }
     }
     operations
+}
+
+#[cfg(test)]
+mod tests {
+    use interpreters::lua::Limits;
+    use serde_json::json;
+
+    use super::*;
+
+    const KIND: InterpretedKind = InterpretedKind::WorkloadDeployment;
+
+    fn webhook(name: &str, operations: &[Operation]) -> RegisteredWebhook {
+        RegisteredWebhook {
+            name: name.to_owned(),
+            answers: operations
+                .iter()
+                .map(|operation| (KIND, *operation))
+                .collect(),
+        }
+    }
+
+    fn of(webhooks: &[RegisteredWebhook]) -> Answerers {
+        let customization = serde_json::from_value(json!({
+            "kind": "ResourceInterpreterCustomization", "metadata": {"name": "former"},
+            "spec": {
+                "target": {"apiVersion": api::API_VERSION, "kind": KIND.as_str()},
+                "customizations": {"retention": {"luaScript": "function Retain(d) return d end"}},
+            },
+        }));
+        let scripts = LuaInterpreter::new(&[customization.unwrap()], Limits::default()).unwrap();
+        answerers(&scripts, webhooks, "compute-federation")
+    }
+
+    #[test]
+    fn the_first_webhook_succeeds_the_scripts() {
+        let ours = webhook("compute-federation/w", &[Operation::Retain]);
+        let before = webhook("aaa/w", &[Operation::Retain]);
+        let after = webhook("other/w", &[Operation::Retain]);
+        let unrelated = webhook("aaa/w", &[Operation::InterpretHealth]);
+        let foreign = Successor::Other("aaa/w".to_owned());
+        for (webhooks, expected) in [
+            (vec![], Successor::Unregistered),
+            (vec![ours.clone()], Successor::Native),
+            (
+                vec![unrelated, ours.clone(), after.clone()],
+                Successor::Native,
+            ),
+            (vec![before.clone(), ours], foreign.clone()),
+            (vec![before], foreign),
+            (vec![after], Successor::Unregistered),
+        ] {
+            let answerers = of(&webhooks);
+            let expected = Answerer::Scripts(vec!["former".to_owned()], expected);
+            assert_eq!(answerers.get(&(KIND, Operation::Retain)), Some(&expected));
+        }
+    }
+
+    #[test]
+    fn what_a_webhook_answers_today_is_not_compared() {
+        let registered = [webhook(
+            "compute-federation/w",
+            &[Operation::InterpretHealth],
+        )];
+        let answerers = of(&registered);
+        let operations = compared(&answerers);
+        let operations = operations.get(&KIND).unwrap();
+        assert!(operations.contains(&Operation::Retain));
+        assert!(operations.contains(&Operation::InterpretReplica));
+        assert!(!operations.contains(&Operation::InterpretHealth));
+        assert!(!operations.contains(&Operation::InterpretComponent));
+        assert_eq!(compared(&of(&[])).len(), 1);
+    }
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use interpreters::comparison::{Difference, Law, Subject};
 use interpreters::{InterpretedKind, Operation};
 use serde::Serialize;
-use serde_json::Value;
 
 /// Most groups without an explanation. Scripts of another purpose can differ in any number of fields.
 const UNEXPLAINED_MAX: usize = 100;
@@ -157,17 +156,14 @@ impl Findings {
 }
 
 fn example(origin: Origin, subject: &Subject, difference: &Difference) -> Example {
-    let text = |pointer: &str| {
-        let value = subject.object.pointer(pointer).and_then(Value::as_str);
-        value.unwrap_or_default().to_owned()
-    };
+    let (namespace, name) = subject.key();
     Example {
         seed: match origin {
             Origin::Hub => None,
             Origin::Generated(seed) => Some(seed),
         },
-        namespace: text("/metadata/namespace"),
-        name: text("/metadata/name"),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
         field: difference.path.to_string(),
         now: difference.former.to_string(),
         native: difference.native.to_string(),
@@ -185,7 +181,7 @@ mod tests {
 
     fn subject(name: &str) -> Subject {
         let object = json!({"metadata": {"namespace": "ns", "name": name}});
-        Subject::of_hub(object, Vec::new(), 0)
+        Subject::of_hub(object, Vec::new(), None)
     }
 
     fn difference(law: Option<&'static Law>, value: u64) -> Difference {

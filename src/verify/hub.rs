@@ -178,20 +178,20 @@ fn named(mut item: Value, kind: InterpretedKind) -> Value {
 /// Returns what Karmada knows about an object.
 fn subject((object, binding): Joined) -> anyhow::Result<Subject> {
     let Some(binding) = binding else {
-        return Ok(Subject::of_hub(object, Vec::new(), 0));
+        return Ok(Subject::of_hub(object, Vec::new(), None));
     };
-    let share = binding.spec.clusters.iter().find_map(|cell| cell.replicas);
+    // While Karmada does not know the replicas of a kind, the bindings have none.
+    let shares = binding.spec.clusters.iter();
+    let share = shares
+        .filter_map(|cell| cell.replicas)
+        .find(|share| *share > 0);
     let items = binding.status.and_then(|status| status.aggregated_status);
     let items = match items {
         Some(items) => serde_json::from_str::<Option<Vec<Value>>>(items.get())
             .context("status.aggregatedStatus of a ResourceBinding")?,
         None => None,
     };
-    Ok(Subject::of_hub(
-        object,
-        items.unwrap_or_default(),
-        share.unwrap_or(0),
-    ))
+    Ok(Subject::of_hub(object, items.unwrap_or_default(), share))
 }
 
 /// Returns the webhooks that answer requests about our kinds, sorted as Karmada sorts them.
@@ -272,7 +272,94 @@ mod tests {
         .unwrap();
         let known = subject((object.clone(), Some(binding))).unwrap();
         assert_eq!((known.share, json!(known.items)), (3, items));
+        let mut of_customer = object.clone();
+        of_customer["spec"] = json!({"scaleSettings": {"minReplicas": 4}});
+        assert_eq!(subject((of_customer, None)).unwrap().share, 4);
         let unknown = subject((object, None)).unwrap();
         assert_eq!((unknown.share, unknown.items.len()), (0, 0));
+    }
+
+    /// Returns a hub that lists `count` Instances and as many bindings, in pages of two. After the first page of
+    /// `expired`, it has discarded the state in which the list began.
+    fn hub(count: usize, expired: &'static str) -> Hub {
+        let answer = move |request: http::Request<kube::client::Body>| async move {
+            let uri = request.uri().clone();
+            let begin: usize = uri
+                .query()
+                .and_then(|query| {
+                    query
+                        .split('&')
+                        .find_map(|part| part.strip_prefix("continue="))
+                })
+                .map_or(0, |token| token.parse().unwrap());
+            let (code, body) = if begin > 0 && uri.path().ends_with(expired) {
+                (
+                    410,
+                    json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410, "reason": "Expired", "message": "too old"}),
+                )
+            } else {
+                let end = count.min(begin + 2);
+                let items: Vec<_> = (begin..end)
+                    .map(|number| item(uri.path(), number))
+                    .collect();
+                let token = if end < count {
+                    end.to_string()
+                } else {
+                    String::new()
+                };
+                (
+                    200,
+                    json!({"metadata": {"continue": token}, "items": items}),
+                )
+            };
+            let body = kube::client::Body::from(body.to_string().into_bytes());
+            Ok::<_, std::convert::Infallible>(
+                http::Response::builder().status(code).body(body).unwrap(),
+            )
+        };
+        Hub {
+            client: Client::new(tower::service_fn(answer), "default"),
+            url: String::new(),
+        }
+    }
+
+    fn item(path: &str, number: usize) -> Value {
+        let name = format!("web-{number:03}");
+        match path.ends_with("instances") {
+            true => json!({"metadata": {"namespace": "ns", "name": name}}),
+            false => json!({
+                "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+                "metadata": {"namespace": "ns", "name": format!("{name}-instance")},
+                "spec": {
+                    "resource": {"apiVersion": api::API_VERSION, "kind": "Instance", "namespace": "ns", "name": name},
+                    "clusters": [{"name": "dfw1", "replicas": number + 1}],
+                },
+            }),
+        }
+    }
+
+    async fn read(hub: &Hub) -> anyhow::Result<Vec<(String, i32)>> {
+        let mut found = Vec::new();
+        let add = |subject: Subject| {
+            found.push((subject.key().1.to_owned(), subject.share));
+            Ok(())
+        };
+        hub.subjects(InterpretedKind::Instance, add).await?;
+        Ok(found)
+    }
+
+    #[tokio::test]
+    async fn all_pages_are_read() {
+        let expected: Vec<_> = (0..7).map(|it| (format!("web-{it:03}"), it + 1)).collect();
+        assert_eq!(read(&hub(7, "none")).await.unwrap(), expected);
+        assert!(read(&hub(0, "none")).await.unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_list_that_cannot_be_continued_is_an_error() {
+        for list in ["instances", "resourcebindings"] {
+            let error = read(&hub(7, list)).await.unwrap_err().to_string();
+            assert!(error.contains("run the command again"), "{error}");
+        }
     }
 }

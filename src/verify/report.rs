@@ -7,7 +7,7 @@ use interpreters::{InterpretedKind, Operation};
 use serde::Serialize;
 use serde_json::json;
 
-use super::answerers::{Answerer, Answerers};
+use super::answerers::{Answerer, Answerers, Successor};
 use super::findings::{Counts, Example, Findings};
 use super::hub::RegisteredWebhook;
 use crate::args::OutputForm;
@@ -22,6 +22,8 @@ pub(super) struct Report {
     /// Address of the hub's API server.
     pub(super) hub: String,
     pub(super) customizations: Vec<String>,
+    /// Name of the webhook configuration of compute-federation.
+    pub(super) registration: String,
     pub(super) webhooks: Vec<RegisteredWebhook>,
     pub(super) answerers: Answerers,
     pub(super) on_hub: Findings,
@@ -56,27 +58,46 @@ struct OperationRow<'r> {
 }
 
 impl Report {
-    /// Returns whether every difference is intended.
+    /// Returns whether every operation with a script was compared, whether every difference is intended, and whether
+    /// compute-federation succeeds the scripts.
     pub(super) fn is_safe(&self) -> bool {
         let mut all = [&self.on_hub, &self.generated].into_iter();
         all.all(|findings| findings.unexplained().next().is_none())
+            && self.not_compared().is_empty()
+            && self.blocked().is_empty()
     }
 
-    /// Returns the operations with a script that no webhook would answer after the removal.
-    fn unregistered(&self) -> Vec<String> {
-        let scripts = self
+    /// Returns the operations with a script for which `is` is true.
+    fn scripted(
+        &self,
+        is: impl Fn(&(InterpretedKind, Operation), &Successor) -> bool,
+    ) -> Vec<String> {
+        let scripted = self
             .answerers
             .iter()
-            .filter(|(_, answerer)| matches!(answerer, Answerer::Scripts(_)));
-        let is_answered = |key: &(InterpretedKind, Operation)| {
-            self.webhooks
-                .iter()
-                .any(|webhook| webhook.answers.contains(key))
-        };
-        let missing = scripts.filter(|(key, _)| !is_answered(key));
-        missing
+            .filter(|(key, answerer)| match answerer {
+                Answerer::Scripts(_, successor) => is(key, successor),
+                Answerer::Webhook(_) | Answerer::Default => false,
+            });
+        scripted
             .map(|((kind, operation), _)| format!("{} {}", kind.as_str(), operation.as_str()))
             .collect()
+    }
+
+    /// Returns the operations that no webhook answers after the removal.
+    fn unregistered(&self) -> Vec<String> {
+        self.scripted(|_, successor| *successor == Successor::Unregistered)
+    }
+
+    /// Returns the operations that a webhook of somebody else answers after the removal.
+    fn blocked(&self) -> Vec<String> {
+        self.scripted(|_, successor| matches!(successor, Successor::Other(_)))
+    }
+
+    /// Returns the operations about which no object was compared.
+    fn not_compared(&self) -> Vec<String> {
+        let all = [&self.on_hub, &self.generated];
+        self.scripted(|key, _| !all.iter().any(|findings| findings.counts.contains_key(key)))
     }
 
     /// Returns the last sentence of the report.
@@ -87,25 +108,34 @@ impl Report {
             "{answers} answers about {objects} objects of the hub and {generated} generated objects"
         );
         let unexplained = [&self.on_hub, &self.generated].map(|it| it.unexplained().count());
-        if self.answerers.is_empty() {
-            return "Nothing to remove: no customization has a script for WorkloadDeployment or Instance."
-                .to_owned();
-        }
-        if !self.is_safe() {
-            let [on_hub, generated] = unexplained;
-            return format!(
-                "Not safe to remove: {} differences in {compared} are unexplained.",
-                on_hub + generated
-            );
-        }
+        let [unexplained, of_generated] = unexplained;
+        let unexplained = unexplained + of_generated;
+        let (not_compared, blocked) = (self.not_compared(), self.blocked());
         let unregistered = self.unregistered();
-        if !unregistered.is_empty() {
-            return format!(
-                "Safe to remove after the webhook is registered for {}: every difference in {compared} is intended.",
+        if self.answerers.is_empty() {
+            "Nothing to remove: no customization has a script for WorkloadDeployment or Instance."
+                .to_owned()
+        } else if unexplained > 0 {
+            format!("Not safe to remove: {unexplained} differences in {compared} are unexplained.")
+        } else if !not_compared.is_empty() {
+            format!(
+                "Not safe to remove: no object was compared for {}.",
+                not_compared.join(", ")
+            )
+        } else if !blocked.is_empty() {
+            let (operations, registration) = (blocked.join(", "), &self.registration);
+            format!(
+                "Not safe to remove: another webhook comes before {registration}, and would answer {operations}."
+            )
+        } else if !unregistered.is_empty() {
+            format!(
+                "Safe to remove after {} is registered for {}: every difference in {compared} is intended.",
+                self.registration,
                 unregistered.join(", ")
-            );
+            )
+        } else {
+            format!("Safe to remove: every difference in {compared} is intended.")
         }
-        format!("Safe to remove: every difference in {compared} is intended.")
     }
 
     /// Returns the report in a form. Only [`OutputForm::Text`] has colours.
@@ -136,6 +166,8 @@ impl Report {
             "customizations": self.customizations,
             "webhooks": webhooks,
             "unregistered": self.unregistered(),
+            "blocked": self.blocked(),
+            "notCompared": self.not_compared(),
             "onHub": found(&self.on_hub),
             "generated": found(&self.generated),
             "seed": self.seed,
@@ -272,7 +304,10 @@ fn groups(findings: &Findings) -> Vec<GroupRow<'_>> {
 /// Returns what answers today, for people.
 fn now(answerer: &Answerer) -> String {
     match answerer {
-        Answerer::Scripts(names) => format!("script of {}", names.join(", ")),
+        Answerer::Scripts(names, Successor::Other(webhook)) => {
+            format!("script of {}, then webhook {webhook}", names.join(", "))
+        }
+        Answerer::Scripts(names, _) => format!("script of {}", names.join(", ")),
         Answerer::Webhook(name) => format!("webhook {name}"),
         Answerer::Default => "no script".to_owned(),
     }
@@ -289,7 +324,7 @@ mod tests {
 
     const KIND: InterpretedKind = InterpretedKind::WorkloadDeployment;
 
-    fn report(laws: &[Option<&'static Law>], webhooks: &[RegisteredWebhook]) -> Report {
+    fn report(laws: &[Option<&'static Law>], successor: Successor) -> Report {
         let mut on_hub = Findings::default();
         let subject = Subject::sample(KIND);
         on_hub.add_object(KIND);
@@ -301,11 +336,12 @@ mod tests {
         });
         let origin = (Origin::Hub, &subject);
         on_hub.add(KIND, Operation::Retain, origin, differences.collect());
-        let scripts = Answerer::Scripts(vec!["former".to_owned()]);
+        let scripts = Answerer::Scripts(vec!["former".to_owned()], successor);
         Report {
             hub: "https://hub".to_owned(),
             customizations: vec!["former".to_owned()],
-            webhooks: webhooks.to_vec(),
+            registration: "compute-federation".to_owned(),
+            webhooks: Vec::new(),
             answerers: BTreeMap::from([((KIND, Operation::Retain), scripts)]),
             on_hub,
             generated: Findings::default(),
@@ -316,25 +352,42 @@ mod tests {
     #[test]
     fn the_last_sentence_says_what_to_do() {
         let law = LAWS.first().copied();
-        let webhook = RegisteredWebhook {
-            name: "compute-federation/interpreter".to_owned(),
-            answers: vec![(KIND, Operation::Retain)],
-        };
-        let with = std::slice::from_ref(&webhook);
         let compared = "in 1 answers about 1 objects of the hub and 0 generated objects";
-        let mut nothing = report(&[], with);
+        let mut nothing = report(&[], Successor::Native);
         nothing.answerers.clear();
+        let mut empty = report(&[], Successor::Native);
+        empty.on_hub = Findings::default();
+        let foreign = Successor::Other("aaa/w".to_owned());
         for (report, is_safe, expected) in [
-            (report(&[law], with), true, format!("Safe to remove: every difference {compared} is intended.")),
             (
-                report(&[law], &[]),
+                report(&[law], Successor::Native),
                 true,
-                format!("Safe to remove after the webhook is registered for WorkloadDeployment Retain: every difference {compared} is intended."),
+                format!("Safe to remove: every difference {compared} is intended."),
             ),
             (
-                report(&[law, None], with),
+                report(&[law], Successor::Unregistered),
+                true,
+                format!(
+                    "Safe to remove after compute-federation is registered for WorkloadDeployment Retain: every difference \
+                     {compared} is intended."
+                ),
+            ),
+            (
+                report(&[law], foreign),
+                false,
+                "Not safe to remove: another webhook comes before compute-federation, and would answer WorkloadDeployment \
+                 Retain."
+                    .to_owned(),
+            ),
+            (
+                report(&[law, None], Successor::Native),
                 false,
                 format!("Not safe to remove: 1 differences {compared} are unexplained."),
+            ),
+            (
+                empty,
+                false,
+                "Not safe to remove: no object was compared for WorkloadDeployment Retain.".to_owned(),
             ),
             (
                 nothing,
@@ -348,7 +401,7 @@ mod tests {
 
     #[test]
     fn unexplained_differences_come_first() {
-        let report = report(&[LAWS.first().copied(), None], &[]);
+        let report = report(&[LAWS.first().copied(), None], Successor::Native);
         let text = report.text(OutputForm::Text).unwrap();
         let text = anstream::adapter::strip_str(&text).to_string();
         let unexplained = text

@@ -15,7 +15,7 @@ use interpreters::{InterpretedKind, Operation};
 use jiff::Timestamp;
 
 use super::findings::{Findings, Origin};
-use crate::scripts::{SCRIPT_END, SCRIPT_TIME};
+use crate::scripts::SCRIPT_END;
 use crate::terminal::{self, NO_ANSWER};
 
 /// Objects that wait for a thread.
@@ -32,6 +32,8 @@ pub(super) struct Job {
 
 /// What is compared.
 pub(super) struct Task<'t> {
+    /// Time limit of a script. A script can have up to twice this time.
+    pub(super) script_time: Duration,
     pub(super) scripts: &'t LuaInterpreter,
     pub(super) now: Timestamp,
     /// The operations of each kind.
@@ -45,11 +47,13 @@ impl Task<'_> {
     }
 }
 
-/// The object that a thread compares now.
+/// The call that a thread makes now.
 #[derive(Default)]
 struct Current {
-    /// Counts the objects. 0 means none.
+    /// Counts the calls. 0 means none.
     number: u64,
+    /// Kind, operation and object.
+    what: String,
     stop: StopFlag,
 }
 
@@ -58,6 +62,8 @@ struct Current {
 struct Watched {
     threads: Vec<Mutex<Current>>,
     stopped: AtomicU32,
+    /// The first call that ran out of time.
+    first_stopped: Mutex<String>,
 }
 
 /// Adds objects to the queue of the threads.
@@ -74,8 +80,9 @@ impl Feeder<'_> {
     /// If too many scripts have run out of time.
     pub(super) fn add(&self, job: Job) -> anyhow::Result<()> {
         if self.watched.stopped.load(Ordering::Relaxed) >= STOPPED_MAX {
+            let first = lock(&self.watched.first_stopped);
             bail!(
-                "{STOPPED_MAX} calls of scripts took more than a second: the comparison would not end"
+                "{STOPPED_MAX} calls of scripts took more than a second, first {first}: the comparison would take too long"
             );
         }
         self.sender
@@ -97,6 +104,7 @@ pub(super) fn compare(
     let watched = Watched {
         threads: iter::repeat_with(Mutex::default).take(threads).collect(),
         stopped: AtomicU32::new(0),
+        first_stopped: Mutex::default(),
     };
     let (sender, receiver) = sync_channel(QUEUE);
     let receiver = Mutex::new(receiver);
@@ -108,7 +116,7 @@ pub(super) fn compare(
             .map(|current| scope.spawn(|| work(task, &receiver, current)))
             .collect();
         let all = &watched;
-        scope.spawn(move || watch(all, &wait_for_end));
+        scope.spawn(move || watch(all, task.script_time, &wait_for_end));
         let feeder = Feeder {
             sender,
             watched: &watched,
@@ -140,7 +148,8 @@ fn work(
     current: &Mutex<Current>,
 ) -> (Findings, Findings) {
     let (mut on_hub, mut generated) = (Findings::default(), Findings::default());
-    for number in 1.. {
+    let mut number = 0;
+    loop {
         let received = lock(queue).recv();
         let Ok(Job {
             kind,
@@ -150,37 +159,50 @@ fn work(
         else {
             break;
         };
-        let stop = StopFlag::default();
-        *lock(current) = Current {
-            number,
-            stop: stop.clone(),
-        };
         let findings = match origin {
             Origin::Hub => &mut on_hub,
             Origin::Generated(_) => &mut generated,
         };
-        let comparison = Comparison {
-            scripts: task.scripts,
-            now: task.now,
-            stop: &stop,
-        };
         findings.add_object(kind);
         for &operation in task.operations(kind) {
+            number += 1;
+            let stop = StopFlag::default();
+            *lock(current) = Current {
+                number,
+                what: what(kind, operation, origin, &subject),
+                stop: stop.clone(),
+            };
+            let comparison = Comparison {
+                scripts: task.scripts,
+                now: task.now,
+                stop: &stop,
+            };
             let differences = comparison.compare(operation, &subject);
+            lock(current).number = 0;
             findings.add(kind, operation, (origin, &subject), differences);
         }
-        lock(current).number = 0;
     }
     (on_hub, generated)
 }
 
-/// Stops the scripts about an object after [`SCRIPT_TIME`] to twice this time. If they do not end within [`SCRIPT_END`],
-/// the process ends.
-fn watch(watched: &Watched, end: &Receiver<()>) {
-    let rounds_to_end = SCRIPT_END.as_secs() / SCRIPT_TIME.as_secs();
-    // The number of the object of each thread, and for how many rounds the thread has had it.
-    let mut seen: Vec<(u64, u64)> = vec![(0, 0); watched.threads.len()];
-    while wait(end, SCRIPT_TIME) {
+/// Returns the name of a call.
+fn what(kind: InterpretedKind, operation: Operation, origin: Origin, subject: &Subject) -> String {
+    let (namespace, name) = subject.key();
+    let (kind, operation) = (kind.as_str(), operation.as_str());
+    match origin {
+        Origin::Hub => format!("{operation} of {kind} {namespace}/{name}"),
+        Origin::Generated(seed) => {
+            format!("{operation} of {kind} {namespace}/{name}, seed {seed}")
+        }
+    }
+}
+
+/// Stops a script after `time` to twice this time. If it does not end within [`SCRIPT_END`], the process ends.
+fn watch(watched: &Watched, time: Duration, end: &Receiver<()>) {
+    let rounds_to_end = SCRIPT_END.as_millis() / time.as_millis().max(1);
+    // The number of the call of each thread, and for how many rounds the thread has made it.
+    let mut seen: Vec<(u64, u128)> = vec![(0, 0); watched.threads.len()];
+    while wait(end, time) {
         for (current, (number, rounds)) in watched.threads.iter().zip(&mut seen) {
             let current = lock(current);
             if current.number == 0 || current.number != *number {
@@ -190,10 +212,13 @@ fn watch(watched: &Watched, end: &Receiver<()>) {
             *rounds += 1;
             if *rounds == 1 {
                 current.stop.stop();
-                watched.stopped.fetch_add(1, Ordering::Relaxed);
+                if watched.stopped.fetch_add(1, Ordering::Relaxed) == 0 {
+                    lock(&watched.first_stopped).clone_from(&current.what);
+                }
             } else if *rounds > rounds_to_end {
                 // Nothing can stop the thread.
-                let _: ExitCode = terminal::failed(&anyhow!("a script does not end"), NO_ANSWER);
+                let error = anyhow!("a script does not end: {}", current.what);
+                let _: ExitCode = terminal::failed(&error, NO_ANSWER);
                 process::exit(NO_ANSWER.into());
             }
         }
@@ -203,4 +228,93 @@ fn watch(watched: &Watched, end: &Receiver<()>) {
 /// Waits for this time. Returns false if the end has come.
 fn wait(end: &Receiver<()>, time: Duration) -> bool {
     matches!(end.recv_timeout(time), Err(RecvTimeoutError::Timeout))
+}
+
+#[cfg(test)]
+mod tests {
+    use interpreters::lua::Limits;
+    use serde_json::json;
+
+    use super::*;
+
+    const KIND: InterpretedKind = InterpretedKind::WorkloadDeployment;
+    /// Errors are slow, so the time ends before the instructions.
+    const ENDLESS: &str = "function GetReplicas() while true do pcall(string.rep) end end";
+
+    fn compare_objects(
+        rules: &serde_json::Value,
+        objects: u64,
+    ) -> anyhow::Result<(Findings, Findings)> {
+        let customization = serde_json::from_value(json!({
+            "kind": "ResourceInterpreterCustomization", "metadata": {"name": "a"},
+            "spec": {
+                "target": {"apiVersion": api::API_VERSION, "kind": KIND.as_str()},
+                "customizations": rules,
+            },
+        }))?;
+        let scripts = LuaInterpreter::new(&[customization], Limits::default());
+        let scripts = scripts.map_err(|errors| anyhow!("{errors:?}"))?;
+        let all = vec![Operation::InterpretReplica, Operation::Retain];
+        let operations = BTreeMap::from([(KIND, all)]);
+        let task = Task {
+            script_time: Duration::from_millis(50),
+            scripts: &scripts,
+            now: Timestamp::UNIX_EPOCH,
+            operations: &operations,
+        };
+        compare(&task, |feeder| {
+            for seed in 0..objects {
+                feeder.add(Job {
+                    kind: KIND,
+                    origin: if seed % 2 == 0 {
+                        Origin::Hub
+                    } else {
+                        Origin::Generated(seed)
+                    },
+                    subject: Subject::sample(KIND),
+                })?;
+            }
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn all_objects_are_compared() {
+        let rules = json!({"retention": {"luaScript": "function Retain(d) return d end"}});
+        let (on_hub, generated) = compare_objects(&rules, 301).unwrap();
+        assert_eq!((on_hub.total(), generated.total()), (151, 150));
+        assert_eq!((on_hub.answers(), generated.answers()), (302, 300));
+        assert_eq!(on_hub.unexplained().count(), 0);
+    }
+
+    #[test]
+    fn a_script_that_runs_out_of_time_spoils_no_other_operation() {
+        let rules = json!({
+            "replicaResource": {"luaScript": ENDLESS},
+            "retention": {"luaScript": "function Retain(d) return d end"},
+        });
+        let (on_hub, _) = compare_objects(&rules, 1).unwrap();
+        let groups: Vec<_> = on_hub.groups.iter().collect();
+        let [((_, operation, _), group)] = groups.as_slice() else {
+            panic!("{groups:?}");
+        };
+        assert_eq!(*operation, Operation::InterpretReplica);
+        assert!(
+            group.example.now.contains("exceeds the time limit"),
+            "{group:?}"
+        );
+    }
+
+    #[test]
+    fn too_many_calls_without_end_end_the_comparison() {
+        let rules = json!({"replicaResource": {"luaScript": ENDLESS}});
+        let error = compare_objects(&rules, 1000)
+            .map(drop)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("first InterpretReplica of WorkloadDeployment sample/sample"),
+            "{error}"
+        );
+    }
 }

@@ -68,7 +68,7 @@ async fn take_over(federation: &Federation) -> anyhow::Result<()> {
 
     let (is_safe, report) = verify(federation, &[]).await?;
     let conclusion = report["conclusion"].as_str().unwrap_or_default();
-    let expected = "Safe to remove after the webhook is registered for WorkloadDeployment";
+    let expected = "Safe to remove after compute-federation is registered for WorkloadDeployment";
     ensure!(is_safe && conclusion.starts_with(expected), "{report:#}");
     ensure!(report["onHub"]["objects"] == 2, "{report:#}");
 
@@ -93,6 +93,7 @@ async fn take_over(federation: &Federation) -> anyhow::Result<()> {
         is_safe && conclusion.starts_with("Safe to remove: "),
         "{report:#}"
     );
+    ensure!(report["onHub"]["objects"] == 2, "{report:#}");
     for (count, step) in [(0, "removed"), (1, "back"), (0, "removed-again")] {
         match count {
             0 => {

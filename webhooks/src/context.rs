@@ -18,6 +18,7 @@ use crate::limits::Limits;
 use crate::log_dedup::LogDedup;
 use crate::metrics::{Metrics, RequestMetrics};
 use crate::overload::Overloaded;
+use crate::scripts::Scripts;
 
 /// The shared state of all request handlers.
 #[derive(Clone)]
@@ -29,6 +30,8 @@ pub(crate) struct HandlerContext {
     pub(crate) clock: fn() -> Timestamp,
     /// The runtime for requests with long work. `None` means the runtime of the server.
     pub(crate) long_work: Option<Handle>,
+    /// Answers requests about kinds that are not native.
+    pub(crate) scripts: Option<Arc<Scripts>>,
 }
 
 impl HandlerContext {

@@ -34,13 +34,14 @@ async fn interpret(context: &Arc<HandlerContext>, request: Request) -> Result<By
     let mut permit = context.admit(&context.metrics.requests, &request)?;
     let body = body::read(&context.limits, time, request, &mut permit).await?;
     let is_long = is_long_work(&body);
-    permit.end_queue(is_long, begin + time);
+    let deadline = begin + time;
+    permit.end_queue(is_long, deadline);
     if is_long {
         let owned = Arc::clone(context);
-        let answer = async move { answer(&owned, body, permit, true).await };
+        let answer = async move { answer(&owned, body, permit, (true, deadline)).await };
         return context.run_long(answer).await;
     }
-    answer(context, body, permit, false).await
+    answer(context, body, permit, (false, deadline)).await
 }
 
 /// Answers a request whose body was read.
@@ -48,7 +49,7 @@ async fn answer(
     context: &HandlerContext,
     body: Bytes,
     mut permit: RequestPermit,
-    is_long: bool,
+    (is_long, deadline): (bool, Instant),
 ) -> Result<Bytes, HttpError> {
     let metrics = &context.metrics;
     let begin = Instant::now();
@@ -63,6 +64,11 @@ async fn answer(
         .run(is_long, interpret)
         .await?
         .map_err(|error| HttpError::malformed(&error))?;
+    // Native first.
+    if let (None, Some(scripts)) = (interpretation.kind, &context.scripts) {
+        let answered = scripts.answer(&body, (context.clock)(), deadline).await?;
+        interpretation = answered.unwrap_or(interpretation);
+    }
     drop(body);
     log(context, &interpretation);
     let answer = std::mem::take(&mut interpretation.body);

@@ -15,6 +15,7 @@ mod limits;
 mod log_dedup;
 mod metrics;
 mod overload;
+mod scripts;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -35,6 +36,7 @@ pub use capacity::long_work_max;
 pub use limits::Limits;
 pub use log_dedup::LogDedup;
 pub use metrics::Metrics;
+pub use scripts::{SCRIPTS_AT_ONCE, Scripts};
 
 use admission::{Admission, AdmissionContext};
 use bounded::bounded;
@@ -48,7 +50,7 @@ pub fn router(
     clock: fn() -> Timestamp,
     admission: Option<Admission>,
 ) -> Router {
-    Routes::new(metrics, limits, clock, admission, None).together()
+    Routes::new(metrics, limits, clock, admission, None, None).together()
 }
 
 /// The routes of the two protocols. The limits hold for all routes together, also if two servers serve them.
@@ -59,13 +61,15 @@ pub struct Routes {
 
 impl Routes {
     /// Makes the routes. The routes of the interpreter always exist. The routes of admission exist only if `admitting`
-    /// is set. `long_work` is the runtime for the work on large bodies; `None` means the runtime of the server.
+    /// is set. `long_work` is the runtime for the work on large bodies; `None` means the runtime of the server. `scripts`
+    /// answer requests of Karmada about kinds that are not native.
     pub fn new(
         metrics: Arc<Metrics>,
         limits: Limits,
         clock: fn() -> Timestamp,
         admitting: Option<Admission>,
         long_work: Option<Handle>,
+        scripts: Option<Arc<Scripts>>,
     ) -> Self {
         // Interpreter and admission have separate capacities. Otherwise requests of tenants could use up the capacity
         // that Karmada needs.
@@ -80,6 +84,7 @@ impl Routes {
             log_dedup: Arc::default(),
             clock,
             long_work,
+            scripts,
         };
         let interpret = post(interpret::handle).fallback(status::method_not_allowed);
         let interpreter = Router::new()

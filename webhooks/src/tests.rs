@@ -311,6 +311,7 @@ async fn a_small_request_is_answered_while_a_large_one_is_interpreted() {
         blocking_clock,
         None,
         Some(handle),
+        None,
     );
     let router = server.together();
     let call = |spaces: usize| {

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use api::workload_deployment::CELLS_REPORTING;
-use serde_json::{Map, Number, Value};
+use serde_json::Value;
 
 use super::laws::{self, Law};
 use super::subject::{HELPERS, Subject};
-use super::value_diff::{FieldPath, is_empty};
+use super::value_diff::{FieldPath, in_lua, is_empty};
 use crate::fold::StatusView;
 use crate::review::InterpretedKind;
 
@@ -291,23 +291,5 @@ fn clamped(value: &Value) -> Option<i64> {
         Some(number) => Some(number.clamp(*limits.start(), *limits.end())),
         None if value.as_f64()? < 0.0 => Some(*limits.start()),
         None => Some(*limits.end()),
-    }
-}
-
-/// Returns a value as it comes back from Lua: without empty values, and with numbers as floats.
-fn in_lua(value: &Value) -> Option<Value> {
-    match value {
-        value if is_empty(value) => None,
-        Value::Array(elements) => Some(elements.iter().filter_map(in_lua).collect()),
-        Value::Object(fields) => {
-            let fields = fields.iter();
-            let kept = fields.filter_map(|(name, field)| Some((name.clone(), in_lua(field)?)));
-            Some(Value::Object(kept.collect::<Map<_, _>>()))
-        }
-        Value::Number(number) => {
-            let float = number.as_f64().and_then(Number::from_f64);
-            Some(Value::Number(float.unwrap_or_else(|| number.clone())))
-        }
-        other => Some(other.clone()),
     }
 }

@@ -1,8 +1,8 @@
 //! Finds the law that intends a difference.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use api::annotations::ASSIGNED_REPLICAS;
+use api::annotations::{ASSIGNED_REPLICAS, EXPECTED_REFERENCED_DATA};
 use api::karmada::FIELD_MANAGER_PREFIX;
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use super::aggregate::StatusCase;
 use super::difference::{Answered, Difference, Side};
 use super::laws::{self, Law};
 use super::subject::{HELPERS, Subject};
-use super::value_diff::{FieldPath, field_differences, is_empty};
+use super::value_diff::{FieldPath, field_differences, in_lua, is_empty};
 use crate::caller::Answer;
 use crate::review::Operation;
 
@@ -32,12 +32,12 @@ impl Case<'_> {
             | (Answered::Unanswered, Answered::Unanswered) => Vec::new(),
             (former, native) => {
                 let law = match (&former, &native) {
-                    (Answered::Unanswered, Answered::Answer(_)) => match self.operation {
-                        Operation::InterpretReplica => Some(laws::REPLICAS_ARE_COUNTED),
-                        Operation::InterpretHealth => Some(laws::HEALTH_IS_KNOWN),
-                        _ => None,
-                    },
-                    (Answered::Refused(_), Answered::Answer(native)) => self.of_refusal(native),
+                    (Answered::Unanswered, Answered::Answer(_))
+                        if self.operation == Operation::InterpretReplica =>
+                    {
+                        Some(laws::REPLICAS_ARE_COUNTED)
+                    }
+                    (_, Answered::Answer(native)) => self.of_no_status(native),
                     _ => None,
                 };
                 vec![Difference {
@@ -50,8 +50,8 @@ impl Case<'_> {
         }
     }
 
-    /// Explains that the script fails and the native interpreter answers.
-    fn of_refusal(&self, native: &Answer) -> Explanation {
+    /// Explains that an object without a status has no report today: the script fails, or nothing is reported.
+    fn of_no_status(&self, native: &Answer) -> Explanation {
         let in_cell = &self.subject.in_cell;
         let has_status = in_cell.get("status").is_some_and(|it| !it.is_null());
         let is_empty =
@@ -67,11 +67,13 @@ impl Case<'_> {
             Operation::InterpretDependency => self.dependencies(former, native),
             Operation::InterpretStatus => {
                 let (former, native) = field("rawStatus");
+                let in_cell = self.subject.in_cell.get("status");
+                let is_whole = former.and_then(in_lua) == in_cell.and_then(in_lua);
                 self.explained(
                     &FieldPath::of("status"),
                     former,
                     native,
-                    |path, _, native| self.of_report(path, native),
+                    |path, _, native| self.of_report(path, native).filter(|_| is_whole),
                 )
             }
             Operation::ReviseReplica => {
@@ -82,7 +84,7 @@ impl Case<'_> {
             }
             Operation::Retain => {
                 let (former, native) = (former.object.as_ref(), native.object.as_ref());
-                let controller = native.and_then(|native| native.pointer("/spec/controller"));
+                let controller = [former, native].map(|it| it?.pointer("/spec/controller"));
                 self.explained(&whole, former, native, |path, former, native| {
                     self.of_retention(path, former, native, controller)
                 })
@@ -99,9 +101,13 @@ impl Case<'_> {
                     |path, former, native| case.law(path, former, native),
                 )
             }
-            Operation::InterpretReplica
-            | Operation::InterpretComponent
-            | Operation::InterpretHealth => {
+            Operation::InterpretHealth => {
+                let (former, native) = field("healthy");
+                self.explained(&FieldPath::of("healthy"), former, native, |_, _, _| {
+                    (!self.scripted).then_some(laws::HEALTH_IS_KNOWN)
+                })
+            }
+            Operation::InterpretReplica | Operation::InterpretComponent => {
                 let names: BTreeSet<_> = former.fields.keys().chain(native.fields.keys()).collect();
                 let of_field = |name: &String| {
                     let (former, native) = (former.fields.get(name), native.fields.get(name));
@@ -143,9 +149,11 @@ impl Case<'_> {
         let number = |value: Option<&Value>| value.and_then(Value::as_f64);
         let is_same_number = number(former).is_some() && number(former) == number(native);
         let is_lost = former.is_none() && native.is_some_and(is_empty);
+        // The results of Retain and ReviseReplica get the empty values of the request's objects back.
+        let keeps_empty = matches!(self.operation, Operation::Retain | Operation::ReviseReplica);
         match self.scripted {
             true if is_same_number => Some(laws::NUMBERS_ARE_EXACT),
-            true if is_lost => Some(laws::EMPTY_VALUES_STAY),
+            true if is_lost && !keeps_empty => Some(laws::EMPTY_VALUES_STAY),
             _ => None,
         }
     }
@@ -172,13 +180,20 @@ impl Case<'_> {
         let before = |pointer: &str| self.subject.object.pointer(pointer);
         let number = |value: Option<&Value>| value.and_then(Value::as_i64);
         let is_share = number(native) == Some(self.subject.share.into());
+        let before_all = before("/metadata/annotations");
+        let recorded = before_all.and_then(|all| all.get(ASSIGNED_REPLICAS));
         match path.parts().as_slice() {
-            ["metadata", "annotations", ASSIGNED_REPLICAS] => Some(laws::SHARE_IS_RECORDED),
+            ["metadata", "annotations", ASSIGNED_REPLICAS] => {
+                (former == recorded).then_some(laws::SHARE_IS_RECORDED)
+            }
             ["metadata", "annotations"] => {
                 let added = native.and_then(Value::as_object)?;
-                let is_it = added.len() == 1 && added.contains_key(ASSIGNED_REPLICAS);
+                let is_only = added.len() == 1 && added.contains_key(ASSIGNED_REPLICAS);
+                let is_it = is_only && former.is_none() && before_all.is_none_or(is_empty);
                 is_it.then_some(laws::SHARE_IS_RECORDED)
             }
+            // A script that leaves the number alone means all replicas in every cell.
+            _ if self.scripted => None,
             ["spec", "replicas"] if is_share && former == before("/spec/replicas") => {
                 Some(laws::SHARE_IS_SET)
             }
@@ -211,7 +226,7 @@ impl Case<'_> {
             None => (minimum?, share),
         };
         let part = max.checked_mul(share)?.checked_div(total).unwrap_or(max);
-        Some(part.max(minimum))
+        Some(part.min(i32::MAX.into()).max(minimum))
     }
 
     fn of_retention(
@@ -219,7 +234,7 @@ impl Case<'_> {
         path: &FieldPath,
         former: Option<&Value>,
         native: Option<&Value>,
-        controller: Option<&Value>,
+        [former_controller, native_controller]: [Option<&Value>; 2],
     ) -> Explanation {
         let in_cell = |pointer: &str| self.subject.in_cell.pointer(pointer);
         let desired = self.subject.object.pointer("/spec/replicas");
@@ -239,8 +254,11 @@ impl Case<'_> {
             ["spec", "replicas"] if former.is_none() && native == in_cell("/spec/replicas") => {
                 (!self.scripted).then_some(laws::AUTOSCALER_KEEPS_REPLICAS)
             }
-            ["spec", "controller", ..] if controller == in_cell("/spec/controller") => {
-                Some(laws::CONTROLLER_IS_KEPT)
+            ["spec", "controller", ..] => {
+                let is_left = former_controller == self.subject.object.pointer("/spec/controller");
+                let kept = in_cell("/spec/controller");
+                let is_kept = native_controller.is_some() && native_controller == kept;
+                (is_left && is_kept).then_some(laws::CONTROLLER_IS_KEPT)
             }
             _ => None,
         }
@@ -248,52 +266,95 @@ impl Case<'_> {
 
     /// InterpretDependency. The order of dependencies says nothing.
     fn dependencies(&self, former: &Answer, native: &Answer) -> Vec<Difference> {
-        let listed = |answer: &Answer| -> Vec<Value> {
-            let list = answer.fields.get("dependencies").and_then(Value::as_array);
-            list.cloned().unwrap_or_default()
-        };
         let (former, native) = (listed(former), listed(native));
-        let path = |dependency: &Value| {
-            let text = |field: &str| dependency.get(field).and_then(Value::as_str).unwrap_or("*");
-            let (kind, namespace, name) = (text("kind"), text("namespace"), text("name"));
-            FieldPath::of(&format!("{kind} {namespace}/{name}"))
-        };
-        let lost = former.iter().filter(|it| !native.contains(it));
-        let lost = lost.map(|dependency| Difference {
-            path: path(dependency),
-            former: Side::Value(dependency.clone()),
+        let annotation = self.in_annotation();
+        let reads_annotation = former.keys().all(|named| annotation.contains(named))
+            && annotation.iter().all(|named| former.contains_key(named));
+        let mut texts = BTreeSet::new();
+        if let Some(spec) = self.subject.object.get("spec") {
+            collect_texts(spec, &mut texts);
+        }
+        let path =
+            |(kind, namespace, name): &Named| FieldPath::of(&format!("{kind} {namespace}/{name}"));
+        let lost = former
+            .iter()
+            .filter(|(named, _)| !native.contains_key(*named));
+        let lost = lost.map(|(named, dependency)| Difference {
+            path: path(named),
+            former: Side::Value((*dependency).clone()),
             native: Side::Absent,
             law: None,
         });
-        let found = native.iter().filter(|it| !former.contains(it));
-        let found = found.map(|dependency| Difference {
-            path: path(dependency),
-            former: Side::Absent,
-            native: Side::Value(dependency.clone()),
-            law: self.of_dependency(dependency),
+        let found = native
+            .iter()
+            .filter(|(named, _)| !former.contains_key(*named));
+        let found = found.map(|(named, dependency)| {
+            let law = match self.scripted {
+                false if annotation.contains(named) => Some(laws::ANNOTATION_IS_READ),
+                true if !reads_annotation => None,
+                _ => texts
+                    .contains(named.2.as_str())
+                    .then_some(laws::TEMPLATE_IS_READ),
+            };
+            Difference {
+                path: path(named),
+                former: Side::Absent,
+                native: Side::Value((*dependency).clone()),
+                law: law.filter(|_| named.1 == self.namespace()),
+            }
         });
         lost.chain(found).collect()
     }
 
-    /// Explains a dependency that only the native interpreter names.
-    fn of_dependency(&self, dependency: &Value) -> Explanation {
-        let object = &self.subject.object;
-        let text =
-            |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
-        let namespace = text(object.pointer("/metadata/namespace"));
-        if text(dependency.get("namespace")) != namespace {
-            return None;
-        }
-        let (kind, name) = (text(dependency.get("kind")), text(dependency.get("name")));
-        let annotations = object.pointer("/metadata/annotations");
-        let annotation =
-            annotations.and_then(|it| it.get(api::annotations::EXPECTED_REFERENCED_DATA));
-        let is_listed = text(annotation).contains(&format!("\"{kind}/{name}\""));
-        if is_listed {
-            return (!self.scripted).then_some(laws::ANNOTATION_IS_READ);
-        }
-        let spec = object.get("spec")?;
-        has_text(spec, &name).then_some(laws::TEMPLATE_IS_READ)
+    fn namespace(&self) -> &str {
+        let namespace = self.subject.object.pointer("/metadata/namespace");
+        namespace.and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// Returns what the annotation `compute.datumapis.com/expected-referenced-data` lists.
+    fn in_annotation(&self) -> BTreeSet<Named> {
+        let annotations = self.subject.object.pointer("/metadata/annotations");
+        let annotation = annotations.and_then(|all| all.get(EXPECTED_REFERENCED_DATA)?.as_str());
+        let quoted = annotation.unwrap_or_default().split('"').skip(1).step_by(2);
+        let named = quoted.filter_map(|text| {
+            let (kind, name) = text.split_once('/')?;
+            let is_one =
+                matches!(kind, "ConfigMap" | "Secret") && !name.is_empty() && !name.contains('/');
+            is_one.then(|| {
+                (
+                    kind.to_owned(),
+                    self.namespace().to_owned(),
+                    name.to_owned(),
+                )
+            })
+        });
+        named.collect()
+    }
+}
+
+/// Kind, namespace and name of a dependency.
+type Named = (String, String, String);
+
+/// Returns the dependencies of an answer.
+fn listed(answer: &Answer) -> BTreeMap<Named, &Value> {
+    let list = answer.fields.get("dependencies").and_then(Value::as_array);
+    let named = list.into_iter().flatten().map(|dependency| {
+        let text = |field: &str| {
+            let text = dependency.get(field).and_then(Value::as_str);
+            text.unwrap_or("*").to_owned()
+        };
+        ((text("kind"), text("namespace"), text("name")), dependency)
+    });
+    named.collect()
+}
+
+/// Collects all texts in a value.
+fn collect_texts<'v>(value: &'v Value, texts: &mut BTreeSet<&'v str>) {
+    match value {
+        Value::String(text) => drop(texts.insert(text)),
+        Value::Array(elements) => elements.iter().for_each(|it| collect_texts(it, texts)),
+        Value::Object(fields) => fields.values().for_each(|it| collect_texts(it, texts)),
+        _ => {}
     }
 }
 
@@ -313,16 +374,6 @@ fn side(answered: Answered) -> Side {
         }),
         Answered::Refused(problem) => Side::Refused(problem),
         Answered::Unanswered => Side::Unanswered,
-    }
-}
-
-/// Returns whether a text is anywhere in a value.
-fn has_text(value: &Value, text: &str) -> bool {
-    match value {
-        Value::String(found) => found == text,
-        Value::Array(elements) => elements.iter().any(|element| has_text(element, text)),
-        Value::Object(fields) => fields.values().any(|field| has_text(field, text)),
-        _ => false,
     }
 }
 

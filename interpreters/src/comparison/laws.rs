@@ -49,7 +49,7 @@ laws! {
         "Karmada learns the number of instances and the resources of one instance. Without a script, the object has no replicas for Karmada.";
 
     SHARE_IS_SET: "share-is-set", REVISE, DEPLOYMENT, INTERPRETER,
-        "A cell gets its share of the replicas. Without a script, each cell gets all replicas.";
+        "A cell gets its share of the replicas. Without a script, each cell gets all replicas. With Duplicated scheduling, the share is all replicas.";
     MAXIMUM_IS_DIVIDED: "maximum-is-divided", REVISE, DEPLOYMENT, INTERPRETER,
         "`maxReplicas` of a cell is in proportion to its share.";
     SHARE_IS_RECORDED: "share-is-recorded", REVISE, DEPLOYMENT, INTERPRETER,
@@ -101,12 +101,12 @@ laws! {
     HELPERS_ARE_ADDED: "helpers-are-added", STATUS, DEPLOYMENT, "concepts/status.md#input",
         "The report of a cell has additional fields, which AggregateStatus needs for generations and shares.";
     NO_STATUS_IS_EMPTY: "no-status-is-empty", STATUS, None, "concepts/status.md#input",
-        "An object without a status reports `{}`. The script returns nil, and Karmada reports an error.";
+        "An object without a status reports `{}`. The script returns nil, which is an error for Karmada. Without a script, nothing is reported.";
     TERMINATING_REPORTS_NOTHING: "terminating-reports-nothing", STATUS, None, "concepts/status.md#input",
         "A terminating object reports `{}`: Karmada may create the object again, which must not show the former status.";
 
     HEALTH_IS_KNOWN: "health-is-known", HEALTH, None, INTERPRETER,
-        "Karmada learns whether the object is healthy. Without a script, the health is Unknown.";
+        "Karmada learns that an object is not healthy. Without a script, every object counts as healthy.";
 
     EMPTY_VALUES_STAY: "empty-values-stay", None, None, "concepts/lua.md#values",
         "Empty lists and empty objects stay as they are. Lua cannot tell them apart, so Karmada removes them from the result of a script.";

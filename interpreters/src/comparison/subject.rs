@@ -24,14 +24,20 @@ pub struct Subject {
     pub in_cell: Value,
     /// The statuses of the cells, sorted by the name of the cell (`AggregatedStatusItem`).
     pub items: Vec<Value>,
-    /// The replicas that Karmada has assigned to one cell. 0 if it has assigned none.
+    /// The replicas that Karmada assigns to one cell.
     pub share: i32,
 }
 
 impl Subject {
-    /// Returns the subject for an object of the hub. The hub does not have the objects of the cells. The object of the
+    /// Returns the subject for an object of the hub. `share` is the number of replicas that Karmada has assigned to one
+    /// cell. Without one, it is the number that Karmada will assign with Duplicated scheduling: all replicas. The hub does not have the objects of the cells. The object of the
     /// first cell that reports is built from the object of the hub and from the report.
-    pub fn of_hub(object: Value, items: Vec<Value>, share: i32) -> Self {
+    pub fn of_hub(object: Value, items: Vec<Value>, share: Option<i32>) -> Self {
+        let desired = ["/spec/replicas", "/spec/scaleSettings/minReplicas"]
+            .into_iter()
+            .find_map(|field| object.pointer(field)?.as_i64());
+        let desired = desired.and_then(|desired| i32::try_from(desired).ok());
+        let share = share.or(desired).unwrap_or(0);
         let reported = items.iter().find_map(|item| item.get("status"));
         let in_cell = in_cell(&object, reported);
         Self {
@@ -40,6 +46,15 @@ impl Subject {
             items,
             share,
         }
+    }
+
+    /// Returns the namespace and the name of the object.
+    pub fn key(&self) -> (&str, &str) {
+        let text = |pointer: &str| {
+            let value = self.object.pointer(pointer).and_then(Value::as_str);
+            value.unwrap_or_default()
+        };
+        (text("/metadata/namespace"), text("/metadata/name"))
     }
 
     /// Returns an object of a usual customer, in one cell, as the replaced customization leaves it.
@@ -79,7 +94,7 @@ impl Subject {
         });
         let item =
             json!({"clusterName": "dfw1", "applied": true, "health": "Unknown", "status": status});
-        Self::of_hub(object, vec![item], 2)
+        Self::of_hub(object, vec![item], None)
     }
 
     /// Returns the request that Karmada sends.
@@ -155,7 +170,7 @@ mod tests {
             json!({"clusterName": "a"}),
             json!({"clusterName": "b", "status": report}),
         ];
-        let subject = Subject::of_hub(object.clone(), items, 1);
+        let subject = Subject::of_hub(object.clone(), items, Some(1));
         let expected = json!({
             "metadata": {
                 "name": "a", "generation": 3,
@@ -165,7 +180,7 @@ mod tests {
         });
         assert_eq!(subject.in_cell, expected);
         assert_eq!(subject.object, object);
-        let silent = Subject::of_hub(object, vec![], 0);
+        let silent = Subject::of_hub(object, vec![], None);
         assert_eq!(silent.in_cell.get("status"), None);
     }
 }

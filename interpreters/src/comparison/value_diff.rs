@@ -1,11 +1,11 @@
 //! The fields in which two JSON values differ.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use serde_json::Value;
+use serde_json::{Map, Number, Value};
 
-/// Most fields of one comparison. The rest of a value is compared as a whole.
+/// Most fields of one comparison. The rest is one difference, at the field `(more)`.
 const FIELDS_MAX: usize = 1000;
 /// Keys of the elements of lists that Kubernetes treats as maps.
 const LIST_KEYS: [(&str, &str); 2] = [("conditions", "type"), ("cells", "name")];
@@ -81,12 +81,15 @@ fn collect<'v>(
 ) {
     let present = |value: Option<&'v Value>| value.filter(|value| !value.is_null());
     let (former, native) = (present(former), present(native));
-    if former == native {
+    if former == native || found.len() > FIELDS_MAX {
         return;
     }
-    let has_room = found.len() < FIELDS_MAX;
+    if found.len() == FIELDS_MAX {
+        found.push((path.child("(more)"), former, native));
+        return;
+    }
     match (former, native) {
-        (Some(Value::Object(one)), Some(Value::Object(other))) if has_room => {
+        (Some(Value::Object(one)), Some(Value::Object(other))) => {
             let names: BTreeSet<_> = one.keys().chain(other.keys()).collect();
             for name in names {
                 collect(
@@ -97,7 +100,7 @@ fn collect<'v>(
                 );
             }
         }
-        (Some(Value::Array(one)), Some(Value::Array(other))) if has_room => {
+        (Some(Value::Array(one)), Some(Value::Array(other))) => {
             lists(path, one, other, found);
         }
         _ => found.push((path.clone(), former, native)),
@@ -116,20 +119,23 @@ fn lists<'v>(
         .iter()
         .find(|(list, _)| Some(*list) == last)
         .map(|(_, key)| *key);
-    let keyed = |list: &'v [Value]| -> Option<Vec<(&'v str, &'v Value)>> {
+    // Without a key, or with the same key twice, the index names an element.
+    let keyed = |list: &'v [Value]| -> Option<BTreeMap<&'v str, &'v Value>> {
         let of = |element: &'v Value| Some((element.get(key?)?.as_str()?, element));
-        list.iter().map(of).collect()
+        let by_key: BTreeMap<_, _> = list.iter().map(of).collect::<Option<_>>()?;
+        (by_key.len() == list.len()).then_some(by_key)
     };
     match (keyed(one), keyed(other)) {
-        (Some(one), Some(other)) if unique(&one) && unique(&other) => {
-            let names: BTreeSet<_> = one.iter().chain(&other).map(|(name, _)| *name).collect();
-            let get = |list: &[(&'v str, &'v Value)], wanted: &str| {
-                let found = list.iter().find(|(name, _)| *name == wanted);
-                found.map(|(_, element)| *element)
-            };
+        (Some(one), Some(other)) => {
+            let names: BTreeSet<_> = one.keys().chain(other.keys()).collect();
             for name in names {
                 let path = path.child(format!("[{name}]"));
-                collect(&path, get(&one, name), get(&other, name), found);
+                collect(
+                    &path,
+                    one.get(name).copied(),
+                    other.get(name).copied(),
+                    found,
+                );
             }
         }
         _ => {
@@ -141,11 +147,6 @@ fn lists<'v>(
     }
 }
 
-fn unique(elements: &[(&str, &Value)]) -> bool {
-    let names: BTreeSet<_> = elements.iter().map(|(name, _)| *name).collect();
-    names.len() == elements.len()
-}
-
 /// Returns whether a value has no content.
 pub(super) fn is_empty(value: &Value) -> bool {
     match value {
@@ -153,6 +154,24 @@ pub(super) fn is_empty(value: &Value) -> bool {
         Value::Array(elements) => elements.iter().all(is_empty),
         Value::Object(fields) => fields.values().all(is_empty),
         _ => false,
+    }
+}
+
+/// Returns a value as it comes back from Lua: without empty values, and with numbers as floats.
+pub(super) fn in_lua(value: &Value) -> Option<Value> {
+    match value {
+        value if is_empty(value) => None,
+        Value::Array(elements) => Some(elements.iter().filter_map(in_lua).collect()),
+        Value::Object(fields) => {
+            let fields = fields.iter();
+            let kept = fields.filter_map(|(name, field)| Some((name.clone(), in_lua(field)?)));
+            Some(Value::Object(kept.collect::<Map<_, _>>()))
+        }
+        Value::Number(number) => {
+            let float = number.as_f64().and_then(Number::from_f64);
+            Some(Value::Number(float.unwrap_or_else(|| number.clone())))
+        }
+        other => Some(other.clone()),
     }
 }
 
@@ -200,8 +219,9 @@ mod tests {
         let nested = |value: i32| json!({"y": list(value), "z": list(value)});
         let (one, other) = (nested(1), nested(2));
         let found = field_differences(&FieldPath::of("x"), Some(&one), Some(&other));
+        assert_eq!(found.len(), FIELDS_MAX + 1);
         let end = found.last().map(|(path, ..)| path.to_string());
-        assert_eq!(end.as_deref(), Some("x.z"));
+        assert_eq!(end.as_deref(), Some("x.y[1000].(more)"));
     }
 
     #[test]

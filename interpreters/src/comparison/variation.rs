@@ -2,6 +2,7 @@
 
 use api::annotations::EXPECTED_REFERENCED_DATA;
 use api::reasons::instance::PENDING;
+use api::workload_deployment::CELLS_REPORTING;
 use fastrand::Rng;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -58,9 +59,20 @@ fn status_of(subject: &Subject) -> Value {
         true => InterpretedKind::Instance,
         false => InterpretedKind::WorkloadDeployment,
     };
-    known
-        .or_else(|| status(&Subject::sample(kind).object))
-        .unwrap_or_default()
+    let sample = || status(&Subject::sample(kind).object);
+    let mut reported = known.or_else(sample).unwrap_or_default();
+    // What only the status on the hub has.
+    for field in ["cells", "reportingCell"] {
+        remove(&mut reported, field);
+    }
+    let conditions = reported.get_mut("conditions").and_then(Value::as_array_mut);
+    if let Some(conditions) = conditions {
+        let is_own = |condition: &Value| {
+            condition.get("type").and_then(Value::as_str) == Some(CELLS_REPORTING)
+        };
+        conditions.retain(|condition| !is_own(condition));
+    }
+    reported
 }
 
 fn is_instance(object: &Value) -> bool {

@@ -152,6 +152,11 @@ impl Scripts {
         }
     }
 
+    /// Returns the kinds with scripts, sorted.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = &TargetKind> {
+        self.by_kind.keys()
+    }
+
     /// Returns the numbers of the scripts for an operation, sorted by the names of their customizations. There is at
     /// least one.
     ///

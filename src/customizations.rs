@@ -1,0 +1,247 @@
+//! Serves the Lua scripts in the files of a directory (docs/operate/serve-lua-customizations.md).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fs, io};
+
+use anyhow::{Context, bail};
+use api::karmada::ResourceInterpreterCustomization;
+use interpreters::InterpretedKind;
+use interpreters::lua::LuaInterpreter;
+use kube::ResourceExt;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+use tracing::{error, info};
+use webhooks::Scripts;
+
+use crate::serving::Servers;
+use crate::{object_files, scripts};
+
+/// How often the directory is read.
+const POLL: Duration = Duration::from_secs(1);
+/// The endings of the files that are read.
+const ENDINGS: [&str; 3] = ["json", "yaml", "yml"];
+/// Largest file, in bytes. It is larger than what a ConfigMap can have.
+const FILE_MAX: u64 = 2 << 20;
+
+/// The contents of the files, by name.
+type Contents = BTreeMap<PathBuf, String>;
+
+/// The metrics of the served customizations.
+#[derive(Clone, Default)]
+struct Metrics {
+    served: Gauge,
+    refused: Gauge,
+}
+
+/// Serves the customizations of a directory.
+struct Loader {
+    directory: PathBuf,
+    scripts: Arc<Scripts>,
+    metrics: Metrics,
+    /// What was read last, or why it could not be read.
+    last: Option<Result<Contents, String>>,
+}
+
+/// Starts to serve the customizations of a directory. The directory is read again when its files change. While a file
+/// is wrong, the former customizations stay in service.
+///
+/// # Errors
+///
+/// If the threads for scripts cannot be started.
+pub(crate) fn serve(
+    servers: &Servers,
+    registry: &mut Registry,
+    directory: PathBuf,
+) -> io::Result<Arc<Scripts>> {
+    let scripts = Arc::new(Scripts::new(servers.script_runtime()?));
+    let metrics = Metrics::default();
+    registry.register(
+        "interpreter_customizations",
+        "Customizations whose Lua scripts are served",
+        metrics.served.clone(),
+    );
+    registry.register(
+        "interpreter_customizations_refused",
+        "1 if the files of the customizations cannot be used, so that former ones are served",
+        metrics.refused.clone(),
+    );
+    let mut loader = Loader {
+        directory,
+        scripts: Arc::clone(&scripts),
+        metrics,
+        last: None,
+    };
+    loader.load();
+    let stop = servers.tasks.stop();
+    servers.tasks.spawn("customizations", async move {
+        let follow = async {
+            loop {
+                sleep(POLL).await;
+                let load = spawn_blocking(move || {
+                    loader.load();
+                    loader
+                });
+                match load.await {
+                    Ok(after) => loader = after,
+                    Err(error) => return Err(error),
+                }
+            }
+        };
+        match stop.run_until_cancelled(follow).await {
+            None => Ok(()),
+            Some(ended) => ended,
+        }
+    });
+    Ok(scripts)
+}
+
+impl Loader {
+    /// Reads the files, and serves them if they have changed.
+    fn load(&mut self) {
+        let read = read(&self.directory).map_err(|error| format!("{error:#}"));
+        if self.last.as_ref() == Some(&read) {
+            return;
+        }
+        let compiled = match &read {
+            Ok(contents) => compile(contents).map_err(|error| format!("{error:#}")),
+            Err(problem) => Err(problem.clone()),
+        };
+        let directory = self.directory.display();
+        match compiled {
+            Ok((count, interpreter)) => {
+                self.scripts.replace(interpreter);
+                self.metrics
+                    .served
+                    .set(i64::try_from(count).unwrap_or(i64::MAX));
+                self.metrics.refused.set(0);
+                info!(%directory, count, "customizations served");
+            }
+            Err(problem) => {
+                self.metrics.refused.set(1);
+                error!(%directory, problem, "customizations refused; the former ones stay in service");
+            }
+        }
+        self.last = Some(read);
+    }
+}
+
+/// Compiles the customizations of a directory.
+///
+/// # Errors
+///
+/// If a file cannot be read, is not valid, or is for a native kind.
+pub(crate) fn of_directory(directory: &Path) -> anyhow::Result<LuaInterpreter> {
+    let (_, interpreter) = compile(&read(directory)?)?;
+    Ok(interpreter)
+}
+
+fn read(directory: &Path) -> anyhow::Result<Contents> {
+    let name = || directory.display().to_string();
+    let mut contents = Contents::new();
+    for entry in fs::read_dir(directory).with_context(name)? {
+        let path = entry.with_context(name)?.path();
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        // A mounted volume has other files, whose names begin with a dot.
+        let is_hidden = path
+            .file_name()
+            .is_none_or(|name| name.to_string_lossy().starts_with('.'));
+        if is_hidden || !ending.is_some_and(|ending| ENDINGS.contains(&ending)) {
+            continue;
+        }
+        let file = || path.display().to_string();
+        let size = fs::metadata(&path).with_context(file)?.len();
+        if size > FILE_MAX {
+            bail!("{} has {size} bytes, must have at most {FILE_MAX}", file());
+        }
+        let text = fs::read_to_string(&path).with_context(file)?;
+        contents.insert(path, text);
+    }
+    Ok(contents)
+}
+
+/// Returns the number of customizations, and their interpreter.
+fn compile(contents: &Contents) -> anyhow::Result<(usize, LuaInterpreter)> {
+    let mut all = Vec::new();
+    for (path, text) in contents {
+        all.extend(object_files::customizations_in(
+            &path.display().to_string(),
+            text,
+        )?);
+    }
+    for customization in &all {
+        require_other_kind(customization)?;
+    }
+    Ok((all.len(), scripts::compile(&all, scripts::SERVED)?))
+}
+
+/// Checks that the native interpreter does not answer for the kind of a customization.
+fn require_other_kind(customization: &ResourceInterpreterCustomization) -> anyhow::Result<()> {
+    let target = &customization.spec.target;
+    let mut native = InterpretedKind::ALL.into_iter();
+    if target.api_version == api::API_VERSION && native.any(|kind| kind.as_str() == target.kind) {
+        bail!(
+            "ResourceInterpreterCustomization {}: spec.target: {} is interpreted natively, so the scripts would never run: \
+             remove the customization",
+            customization.name_any(),
+            target.kind
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn customization(name: &str, kind: &str, script: &str) -> String {
+        format!(
+            "kind: ResourceInterpreterCustomization\nmetadata: {{name: {name}}}\nspec:\n  target: {{apiVersion: example.com/v1, kind: {kind}}}\n  customizations: {{healthInterpretation: {{luaScript: '{script}'}}}}\n"
+        )
+    }
+
+    #[test]
+    fn only_files_of_customizations_are_read() {
+        let directory = TempDir::new().unwrap();
+        let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
+        write(
+            "a.yaml",
+            &customization("a", "A", "function InterpretHealth() return true end"),
+        );
+        write("b.json", "");
+        write(".hidden.yaml", "nonsense");
+        write("README", "nonsense");
+        // A file without customization.
+        let error = of_directory(directory.path()).unwrap_err().to_string();
+        assert!(error.contains("b.json is empty"), "{error}");
+        fs::remove_file(directory.path().join("b.json")).unwrap();
+        let kinds = of_directory(directory.path()).unwrap().kinds();
+        assert_eq!(kinds, [("example.com/v1".to_owned(), "A".to_owned())]);
+    }
+
+    #[test]
+    fn a_wrong_customization_is_named() {
+        let native = customization("deployments", "WorkloadDeployment", "")
+            .replace("example.com/v1", api::API_VERSION);
+        let health = "function InterpretHealth(";
+        for (text, problem) in [
+            (native, "WorkloadDeployment is interpreted natively"),
+            (
+                customization("broken", "A", health),
+                "broken: spec.customizations.healthInterpretation.luaScript",
+            ),
+            ("kind: Pod".to_owned(), "kind is Pod"),
+        ] {
+            let contents = Contents::from([(PathBuf::from("a.yaml"), text)]);
+            let error = compile(&contents).map(drop).unwrap_err();
+            let error = format!("{error:#}");
+            assert!(error.contains(problem), "{error}");
+        }
+    }
+}

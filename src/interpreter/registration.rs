@@ -1,0 +1,160 @@
+//! The registrations of the interpreter with Karmada.
+
+use std::fs;
+
+use anyhow::Context;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use interpreters::Operation;
+use interpreters::lua::LuaInterpreter;
+use serde_json::{Map, Value, json};
+
+use crate::args::RegistrationArgs;
+use crate::customizations;
+
+/// The deployed ResourceInterpreterWebhookConfiguration of the native interpreter.
+const NATIVE: &str =
+    include_str!("../../deploy/components/federation/resource-interpreter-webhook.yaml");
+/// Name of the configuration and of the webhook for the kinds of customizations.
+const OF_CUSTOMIZATIONS: (&str, &str) = (
+    "compute-federation-customizations",
+    "customizations.compute.datumapis.com",
+);
+
+/// Returns the deployed registration, with this URL and this `caBundle`.
+pub(super) fn native(url: &str, bundle: &str) -> anyhow::Result<String> {
+    let client = json!({"url": url, "caBundle": bundle});
+    Ok(serde_saphyr::to_string(&configured(&client)?)?)
+}
+
+/// Returns the registration for the kinds of these customizations, with this URL and this `caBundle`.
+pub(super) fn of_customizations(
+    interpreter: &LuaInterpreter,
+    url: &str,
+    bundle: &str,
+) -> anyhow::Result<String> {
+    let client = json!({"url": url, "caBundle": bundle});
+    Ok(serde_saphyr::to_string(&registered(interpreter, &client)?)?)
+}
+
+/// Returns the registration for the customizations of a directory.
+///
+/// # Errors
+///
+/// If a file cannot be read or is not valid.
+pub(super) fn of_directory(args: &RegistrationArgs) -> anyhow::Result<String> {
+    let interpreter = customizations::of_directory(&args.customizations)?;
+    let mut client = match &args.url {
+        Some(url) => json!({"url": url}),
+        None => deployed_client()?,
+    };
+    if let (Some(file), Some(client)) = (&args.ca, client.as_object_mut()) {
+        let ca = fs::read(file).with_context(|| file.display().to_string())?;
+        client.insert("caBundle".to_owned(), STANDARD.encode(ca).into());
+    }
+    Ok(serde_saphyr::to_string(&registered(
+        &interpreter,
+        &client,
+    )?)?)
+}
+
+/// Returns `clientConfig` of the deployed registration.
+fn deployed_client() -> anyhow::Result<Value> {
+    let deployed: Value = serde_saphyr::from_str(NATIVE)?;
+    let client = deployed.pointer("/webhooks/0/clientConfig").cloned();
+    client.context("the deployed registration has no clientConfig")
+}
+
+/// Returns the deployed registration with this `clientConfig`.
+fn configured(client: &Value) -> anyhow::Result<Value> {
+    let mut registration: Value = serde_saphyr::from_str(NATIVE)?;
+    let webhooks = registration
+        .get_mut("webhooks")
+        .and_then(Value::as_array_mut);
+    for webhook in webhooks.into_iter().flatten() {
+        if let Some(webhook) = webhook.as_object_mut() {
+            webhook.insert("clientConfig".into(), client.clone());
+        }
+    }
+    Ok(registration)
+}
+
+/// Returns the deployed registration, with the kinds and the operations of the scripts instead.
+fn registered(interpreter: &LuaInterpreter, client: &Value) -> anyhow::Result<Value> {
+    let mut registration = configured(client)?;
+    let (name, webhook_name) = OF_CUSTOMIZATIONS;
+    let webhook = registration
+        .pointer_mut("/webhooks/0")
+        .and_then(Value::as_object_mut);
+    let webhook = webhook.context("the deployed registration has no webhook")?;
+    let rules = interpreter.kinds().into_iter().map(|(api_version, kind)| {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+        let has_script =
+            |it: &Operation| !interpreter.customizations_for(&api_version, &kind, *it).is_empty();
+        let operations = Operation::ALL.into_iter().filter(has_script);
+        let operations: Vec<_> = operations.map(Operation::as_str).collect();
+        json!({"apiGroups": [group], "apiVersions": [version], "kinds": [kind], "operations": operations})
+    });
+    webhook.insert("rules".to_owned(), rules.collect());
+    webhook.insert("name".to_owned(), webhook_name.into());
+    let fields = registration.as_object_mut();
+    let metadata: Map<_, _> = [("name".to_owned(), name.into())].into_iter().collect();
+    fields.and_then(|fields| fields.insert("metadata".to_owned(), metadata.into()));
+    Ok(registration)
+}
+
+#[cfg(test)]
+mod tests {
+    use interpreters::lua::Limits;
+
+    use super::*;
+
+    #[test]
+    fn the_printed_registration_is_the_deployed_one_with_a_url() {
+        let bundle = STANDARD.encode("PEM");
+        let text = native("https://127.0.0.1:9443/interpret", &bundle).unwrap();
+        let registration: Value = serde_saphyr::from_str(&text).unwrap();
+        assert_eq!(registration["metadata"]["name"], "compute-federation");
+        let [webhook] = registration["webhooks"].as_array().unwrap().as_slice() else {
+            panic!("one webhook");
+        };
+        let config = json!({"url": "https://127.0.0.1:9443/interpret", "caBundle": bundle});
+        assert_eq!(webhook["clientConfig"], config);
+        assert_eq!(
+            webhook["rules"][0]["operations"].as_array().unwrap().len(),
+            7
+        );
+    }
+
+    #[test]
+    fn the_kinds_of_customizations_are_registered_for_their_scripts() {
+        let customization = serde_json::from_value(json!({
+            "kind": "ResourceInterpreterCustomization", "metadata": {"name": "pods"},
+            "spec": {
+                "target": {"apiVersion": "v1", "kind": "Pod"},
+                "customizations": {
+                    "healthInterpretation": {"luaScript": "function InterpretHealth() return true end"},
+                    "retention": {"luaScript": "function Retain(d) return d end"},
+                },
+            },
+        }));
+        let interpreter =
+            LuaInterpreter::new(&[customization.unwrap()], Limits::default()).unwrap();
+        let registration = registered(&interpreter, &deployed_client().unwrap()).unwrap();
+        assert_eq!(
+            registration["kind"],
+            "ResourceInterpreterWebhookConfiguration"
+        );
+        assert_eq!(registration["metadata"]["name"], OF_CUSTOMIZATIONS.0);
+        let webhook = &registration["webhooks"][0];
+        assert_eq!(
+            webhook["clientConfig"]["service"]["name"],
+            "compute-webhook"
+        );
+        let rules = json!([{
+            "apiGroups": [""], "apiVersions": ["v1"], "kinds": ["Pod"],
+            "operations": ["Retain", "InterpretHealth"],
+        }]);
+        assert_eq!(webhook["rules"], rules);
+    }
+}
