@@ -106,6 +106,8 @@ mod restore;
 mod rights;
 #[path = "federation/scrape.rs"]
 mod scrape;
+#[path = "federation/scripted_kinds.rs"]
+mod scripted_kinds;
 #[path = "federation/settled.rs"]
 mod settled;
 #[path = "federation/simulated.rs"]
@@ -407,6 +409,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Alone invariants::a_change_makes_only_the_necessary_writes;
         Alone invariants::foreign_labels_and_annotations_stay;
         Shared interpret_command::an_object_of_the_hub_is_interpreted;
+        Shared scripted_kinds::karmada_calls_the_scripts_of_another_kind;
         Shared verify_command::the_objects_of_the_hub_are_compared;
         Shared invariants::each_object_has_the_documented_writers;
         Alone needs::running_instances_stay_when_their_city_is_withdrawn;
