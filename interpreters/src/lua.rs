@@ -9,6 +9,8 @@ mod customization;
 mod diff;
 mod kube;
 mod library;
+mod node_claim;
+mod numbers;
 mod pattern;
 mod quantity;
 mod results;
@@ -22,7 +24,7 @@ use std::sync::{Mutex, PoisonError};
 
 use api::karmada::ResourceInterpreterCustomization;
 use jiff::Timestamp;
-use mlua::{MultiValue, Value};
+use mlua::{MultiValue, Table, Value};
 use serde_json::Value as Json;
 
 pub use budget::{Limits, StopFlag};
@@ -35,7 +37,7 @@ use crate::review::{
     self, InterpretRequest, Interpretation, MalformedReview, Operation, OperationOutcome,
 };
 use customization::{PlacedScript, Scripts};
-use values::{JsonReader, or_empty_object};
+use values::{JsonReader, NotJson};
 use vm::{Argument, CallContext, CallError, Vm};
 
 /// How many idle states of Lua are kept. More calls at once create more states.
@@ -172,8 +174,8 @@ impl<'a> Call<'_, 'a> {
                 let replicas = replicas(results.front())?;
                 let requirements = match results.get(1) {
                     None | Some(Value::Nil) => None,
-                    Some(table @ Value::Table(_)) => {
-                        let requirements = or_empty_object(json(table, limit, &[])?);
+                    Some(Value::Table(table)) => {
+                        let requirements = fields(table, limit, &[])?;
                         results::check_requirements(&requirements).map_err(wrong)?;
                         Some(requirements)
                     }
@@ -187,12 +189,12 @@ impl<'a> Call<'_, 'a> {
             Operation::InterpretComponent => self.run(number, &[object_argument], |results| {
                 let components = match results.front() {
                     None | Some(Value::Nil) => Vec::new(),
-                    Some(table) => list(table, limit, results::check_component)?,
+                    other => list(table(other)?, limit, results::check_component)?,
                 };
                 Ok(OperationOutcome::ScriptComponents(components))
             }),
             Operation::InterpretStatus => self.run(number, &[object_argument], |results| {
-                let status = or_empty_object(json(table(results.front())?, limit, &[])?);
+                let status = fields(table(results.front())?, limit, &[])?;
                 Ok(OperationOutcome::Status(status.to_string().into()))
             }),
             Operation::ReviseReplica => {
@@ -299,30 +301,33 @@ fn unexpected(given: Option<&Value>, expected: &str) -> CallError {
     ))
 }
 
-fn table(result: Option<&Value>) -> Result<&Value, CallError> {
+fn table(result: Option<&Value>) -> Result<&Table, CallError> {
     match result {
-        Some(table @ Value::Table(_)) => Ok(table),
+        Some(Value::Table(table)) => Ok(table),
         other => Err(unexpected(other, "a table")),
     }
 }
 
-fn json(value: &Value, limit: usize, references: &[&Json]) -> Result<Json, CallError> {
-    JsonReader::read(value, limit, references).map_err(|error| {
-        let (path, problem) = (error.path, error.problem);
-        CallError::Script(match path.is_empty() {
-            true => format!("the result {problem}"),
-            false => format!("the result: {} {problem}", path.trim_start_matches('.')),
-        })
+/// Returns the fields of a result.
+fn fields(table: &Table, limit: usize, references: &[&Json]) -> Result<Json, CallError> {
+    JsonReader::read_object(table, limit, references).map_err(not_json)
+}
+
+fn not_json(error: NotJson) -> CallError {
+    let (path, problem) = (error.path, error.problem);
+    CallError::Script(match path.is_empty() {
+        true => format!("the result {problem}"),
+        false => format!("the result: {} {problem}", path.trim_start_matches('.')),
     })
 }
 
 /// Returns a list. `check` checks each element.
 fn list(
-    value: &Value,
+    table: &Table,
     limit: usize,
     check: impl Fn(&Json) -> Result<(), String>,
 ) -> Result<Vec<Json>, CallError> {
-    match json(value, limit, &[])? {
+    match JsonReader::read(table, limit, &[]).map_err(not_json)? {
         Json::Array(elements) => {
             for (index, element) in elements.iter().enumerate() {
                 check(element).map_err(|problem| wrong(format!("[{index}]: {problem}")))?;
@@ -359,7 +364,7 @@ fn patch<'a>(
     before: &Json,
     references: &[&Json],
 ) -> Result<OperationOutcome<'a>, CallError> {
-    let after = or_empty_object(json(table(result)?, limit, references)?);
+    let after = fields(table(result)?, limit, references)?;
     let kind = after.get("kind").and_then(Json::as_str);
     if kind.is_none_or(str::is_empty) {
         let problem = "the result: kind is missing; the script must return the whole object";

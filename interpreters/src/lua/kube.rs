@@ -4,13 +4,15 @@ mod dependencies;
 mod requirements;
 
 use api::Quantity;
+use api::decode::Strict;
 use api::quantity::Amount;
 use mlua::{Lua, MultiValue, Table, Value};
 use serde::de::{DeserializeOwned, DeserializeSeed};
 use serde_json::Value as Json;
 
 use super::library::{argument_error, budget, ended, fail};
-use super::values::{JsonReader, LuaSeed, or_empty_object};
+use super::numbers;
+use super::values::{JsonReader, LuaSeed};
 
 /// Memory of a Pod template, in bytes.
 const TEMPLATE_MAX: usize = 16 << 20;
@@ -80,8 +82,9 @@ fn pod_dependencies(lua: &Lua, arguments: &MultiValue) -> mlua::Result<Value> {
     let namespace = match namespace {
         Value::Nil => DEFAULT_NAMESPACE.to_owned(),
         Value::String(text) => text.to_string_lossy(),
-        Value::Integer(number) => number.to_string(),
-        other => return Err(argument_error(lua, NAME, 2, "string", other)),
+        other => {
+            numbers::text(other).ok_or_else(|| argument_error(lua, NAME, 2, "string", other))?
+        }
     };
     let dependencies = dependencies::of_template(&template, &namespace);
     match dependencies.is_empty() {
@@ -130,17 +133,19 @@ fn pod_template<T: DeserializeOwned>(
     function: &str,
     template: &Value,
 ) -> mlua::Result<T> {
-    if !template.is_table() {
+    let Value::Table(template) = template else {
         return Err(argument_error(lua, function, 1, "table", template));
-    }
+    };
     budget(lua)?.spend(TEMPLATE_WORK).map_err(ended)?;
-    let json = JsonReader::read(template, TEMPLATE_MAX, &[]).map_err(|error| {
+    let json = JsonReader::read_object(template, TEMPLATE_MAX, &[]).map_err(|error| {
         let (path, problem) = (error.path, error.problem);
         fail(
             lua,
             format_args!("{function}: the template{path} {problem}"),
         )
     })?;
-    serde_path_to_error::deserialize(or_empty_object(json))
+    let decoded = serde_path_to_error::deserialize(json);
+    decoded
+        .map(|Strict(template)| template)
         .map_err(|error| fail(lua, format_args!("{function}: the template: {error}")))
 }

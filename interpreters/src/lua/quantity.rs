@@ -1,4 +1,5 @@
-//! A quantity in a value of Lua, where every number is a float. Kubernetes accepts a number as a quantity, too.
+//! A quantity in a value of Lua, where every number is a float. Kubernetes accepts a number as a quantity, and spaces
+//! around a text, too.
 
 use std::fmt;
 
@@ -27,7 +28,7 @@ impl<'de> Deserialize<'de> for LuaQuantity {
             }
 
             fn visit_str<E>(self, text: &str) -> Result<LuaQuantity, E> {
-                Ok(LuaQuantity(text.to_owned()))
+                Ok(LuaQuantity(text.trim_matches(' ').to_owned()))
             }
 
             fn visit_i64<E>(self, number: i64) -> Result<LuaQuantity, E> {

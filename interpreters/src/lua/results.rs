@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use api::decode::Strict;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
+use super::node_claim::NodeClaim;
 use super::quantity::LuaQuantity;
 
 /// Karmada's `ReplicaRequirements`, and `ComponentReplicaRequirements`.
@@ -17,15 +19,6 @@ struct Requirements {
     resource_request: Option<BTreeMap<String, LuaQuantity>>,
     namespace: Option<String>,
     priority_class_name: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[expect(dead_code, reason = "only the types are checked")]
-struct NodeClaim {
-    hard_node_affinity: Option<Map<String, Json>>,
-    node_selector: Option<BTreeMap<String, String>>,
-    tolerations: Option<Vec<Map<String, Json>>>,
 }
 
 /// Karmada's `Component`.
@@ -83,7 +76,9 @@ pub(super) fn check_dependency(json: &Json) -> Result<(), String> {
 }
 
 fn decode<T: DeserializeOwned>(json: &Json) -> Result<T, String> {
-    serde_path_to_error::deserialize(json).map_err(|error| error.to_string())
+    let decoded = serde_path_to_error::deserialize(json);
+    let decoded = decoded.map(|Strict(value)| value);
+    decoded.map_err(|error| error.to_string())
 }
 
 fn quantities(requirements: &Requirements) -> Result<(), String> {

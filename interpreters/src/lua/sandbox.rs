@@ -61,6 +61,7 @@ impl Sandbox {
         let strings = globals.raw_get("string")?;
         text::install(&lua, &strings)?;
         let begin = prelude(&lua, &globals)?;
+        globals.raw_set("tonumber", text::to_number(&lua)?)?;
         let tables: Table = globals.raw_get("table")?;
         for name in ["foreach", "foreachi", "setn"] {
             tables.raw_set(name, Value::Nil)?;

@@ -1,6 +1,7 @@
 //! Tests of the runtime for Lua scripts, through the protocol.
 
 mod bounds;
+mod kube;
 mod operations;
 
 use api::karmada::ResourceInterpreterCustomization;

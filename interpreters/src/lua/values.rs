@@ -7,7 +7,9 @@ use std::fmt;
 use mlua::{Lua, Table, Value};
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserializer, de};
-use serde_json::{Map, Number, Value as Json};
+use serde_json::{Map, Value as Json};
+
+use super::numbers;
 
 /// Maximum depth of a result. JSON decoders have this limit, too.
 const LEVELS_MAX: usize = 120;
@@ -120,14 +122,14 @@ pub(super) struct JsonReader {
 impl JsonReader {
     /// Reads a result that needs at most `limit` bytes of memory. An empty table of Lua can be a list or an object. If
     /// one of the `references` has an empty list or an empty object at the same path, the result has the same. Else it
-    /// is removed, unless it is the whole result.
-    pub(super) fn read(value: &Value, limit: usize, references: &[&Json]) -> Result<Json, NotJson> {
+    /// is removed, unless it is the whole result, which is an empty list.
+    pub(super) fn read(table: &Table, limit: usize, references: &[&Json]) -> Result<Json, NotJson> {
         let mut reader = Self {
             tables: HashSet::new(),
             left: limit,
             has_empty_table: false,
         };
-        let mut json = reader.value(value, 0)?;
+        let mut json = reader.table(table, 0)?;
         if reader.has_empty_table {
             let mut empty = EmptyFields::default();
             for reference in references {
@@ -136,6 +138,18 @@ impl JsonReader {
             empty.restore(&mut json, Some(EmptyFields::ROOT));
         }
         Ok(json)
+    }
+
+    /// Reads a result that should be an object: an empty table is an empty object.
+    pub(super) fn read_object(
+        table: &Table,
+        limit: usize,
+        references: &[&Json],
+    ) -> Result<Json, NotJson> {
+        match table.is_empty() {
+            true => Ok(Json::Object(Map::new())),
+            false => Self::read(table, limit, references),
+        }
     }
 
     fn take(&mut self, bytes: usize) -> Result<(), NotJson> {
@@ -151,7 +165,8 @@ impl JsonReader {
         match value {
             Value::Nil => Ok(Json::Null),
             Value::Boolean(value) => Ok(Json::Bool(*value)),
-            Value::Integer(value) => Ok(Json::from(*value)),
+            #[expect(clippy::cast_precision_loss, reason = "it was a float")]
+            Value::Integer(value) => number(*value as f64),
             Value::Number(value) => number(*value),
             Value::String(text) => {
                 self.take(text.as_bytes().len())?;
@@ -254,32 +269,8 @@ struct Entries {
     elements: Vec<(i64, Json)>,
 }
 
-/// Returns the number as JSON. A number without a fraction has no decimal point.
 fn number(value: f64) -> Result<Json, NotJson> {
-    if let Some(integer) = integer(value) {
-        return Ok(Json::from(integer));
-    }
-    let number = Number::from_f64(value).map(Json::Number);
-    number.ok_or_else(|| NotJson::new("is not a finite number"))
-}
-
-/// Returns the number, if it has no fraction and is below 2^63.
-pub(super) fn integer(value: f64) -> Option<i64> {
-    const INTEGERS_END: f64 = 9_223_372_036_854_775_808.0;
-    let is_integer = value.fract() == 0.0 && value.abs() < INTEGERS_END;
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the value has no fraction, and is in the range"
-    )]
-    is_integer.then_some(value as i64)
-}
-
-/// Returns the result, or an object if it is an empty table.
-pub(super) fn or_empty_object(json: Json) -> Json {
-    match json.as_array().is_some_and(Vec::is_empty) {
-        true => Json::Object(Map::new()),
-        false => json,
-    }
+    numbers::json(value).ok_or_else(|| NotJson::new("is not a finite number"))
 }
 
 /// The empty objects and lists in some objects, by path. Indexes of lists do not count.
@@ -354,9 +345,10 @@ mod tests {
 
     use super::*;
 
-    fn to_lua(lua: &Lua, json: &str) -> Value {
+    fn to_lua(lua: &Lua, json: &str) -> Table {
         let mut deserializer = serde_json::Deserializer::from_str(json);
-        LuaSeed(lua).deserialize(&mut deserializer).unwrap()
+        let value = LuaSeed(lua).deserialize(&mut deserializer).unwrap();
+        value.as_table().unwrap().clone()
     }
 
     fn round_trip(json: &str, references: &[&Json]) -> Json {
@@ -391,6 +383,11 @@ mod tests {
             json!({"a": {}})
         );
         assert_eq!(round_trip("{}", &[]), json!([]));
+        let lua = Lua::new();
+        let object = |text| JsonReader::read_object(&to_lua(&lua, text), 1 << 20, &[]).unwrap();
+        assert_eq!(object("[]"), json!({}));
+        // A list of empty tables is a list.
+        assert_eq!(object("[[]]"), json!([]));
     }
 
     #[test]
@@ -431,13 +428,13 @@ mod tests {
                 "has too many levels",
             ),
             (
-                "return string.rep('x', 300000)",
-                "",
+                "return {string.rep('x', 300000)}",
+                "[0]",
                 "the result is too large",
             ),
         ] {
-            let value: Value = lua.load(script).eval().unwrap();
-            let error = JsonReader::read(&value, 200_000, &[]).unwrap_err();
+            let table: Table = lua.load(script).eval().unwrap();
+            let error = JsonReader::read(&table, 200_000, &[]).unwrap_err();
             assert_eq!(error.problem, problem, "{script}");
             assert!(error.path.starts_with(path), "{script}: {}", error.path);
         }

@@ -6,6 +6,7 @@ use api::quantity::{Amount, Format, NANOS, ParseQuantityError};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
+use crate::lua::node_claim::{NodeClaim, NodeSelector, Toleration};
 use crate::lua::quantity::LuaQuantity;
 
 /// Billionths in one thousandth.
@@ -28,9 +29,9 @@ struct Spec {
     init_containers: Vec<Container>,
     #[serde(default)]
     overhead: Resources,
-    node_selector: Option<Map<String, Json>>,
+    node_selector: Option<BTreeMap<String, String>>,
     #[serde(default)]
-    tolerations: Vec<Json>,
+    tolerations: Vec<Toleration>,
     #[serde(default)]
     affinity: Affinity,
 }
@@ -59,7 +60,7 @@ struct Affinity {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct NodeAffinity {
-    required_during_scheduling_ignored_during_execution: Option<Json>,
+    required_during_scheduling_ignored_during_execution: Option<NodeSelector>,
 }
 
 impl Container {
@@ -85,7 +86,7 @@ pub(super) fn of_template(template: &Template) -> Result<Option<Json>, ParseQuan
     let mut requirements = Map::new();
     let claim = node_claim(spec);
     if !claim.is_empty() {
-        requirements.insert("nodeClaim".to_owned(), Json::Object(claim));
+        requirements.insert("nodeClaim".to_owned(), json!(claim));
     }
     let resources = sums.into_json();
     if !resources.is_empty() {
@@ -94,19 +95,15 @@ pub(super) fn of_template(template: &Template) -> Result<Option<Json>, ParseQuan
     Ok((!requirements.is_empty()).then_some(Json::Object(requirements)))
 }
 
-fn node_claim(spec: &Spec) -> Map<String, Json> {
+fn node_claim(spec: &Spec) -> NodeClaim {
     let affinity = &spec.affinity.node_affinity;
-    let required = &affinity.required_during_scheduling_ignored_during_execution;
-    let selector = spec.node_selector.clone().map(Json::Object);
-    let tolerations = (!spec.tolerations.is_empty()).then(|| json!(spec.tolerations));
-    let fields = [
-        ("hardNodeAffinity", required.clone()),
-        ("nodeSelector", selector),
-        ("tolerations", tolerations),
-    ];
-    let fields = fields.into_iter();
-    let given = fields.filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    given.collect()
+    NodeClaim {
+        hard_node_affinity: affinity
+            .required_during_scheduling_ignored_during_execution
+            .clone(),
+        node_selector: spec.node_selector.clone(),
+        tolerations: spec.tolerations.clone(),
+    }
 }
 
 /// A resource that counts.
@@ -131,9 +128,34 @@ fn unit(resource: &str) -> Option<Unit> {
         return Some(Unit::Bytes);
     }
     let is_native = resource.contains("kubernetes.io/");
-    let is_extended = resource.contains('/') && !resource.starts_with("requests.");
     let is_attachable = resource.starts_with("attachable-volumes-");
-    (is_native || is_extended || is_attachable).then_some(Unit::Count)
+    (is_native || is_attachable || is_extended(resource)).then_some(Unit::Count)
+}
+
+/// Returns whether this is the name of an extended resource: a domain and a name. It must be valid after `requests.`,
+/// because that is its name in a quota.
+fn is_extended(resource: &str) -> bool {
+    const OF_QUOTA: &str = "requests.";
+    /// Longest domain of Kubernetes, in bytes.
+    const DOMAIN_MAX: usize = 253 - OF_QUOTA.len();
+    /// Longest name after a domain, in bytes.
+    const NAME_MAX: usize = 63;
+    let Some((domain, name)) = resource.split_once('/') else {
+        return false;
+    };
+    let is_word = |word: &str, is_end: fn(u8) -> bool, others: &[u8]| {
+        let is_valid = |byte: &u8| is_end(*byte) || others.contains(byte);
+        let bytes = word.as_bytes();
+        let ends = [bytes.first(), bytes.last()];
+        ends.iter().all(|end| end.is_some_and(|end| is_end(*end))) && bytes.iter().all(is_valid)
+    };
+    let is_lower = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_domain = domain
+        .split('.')
+        .all(|label| is_word(label, is_lower, b"-"));
+    let is_name = is_word(name, |byte| byte.is_ascii_alphanumeric(), b"-_.");
+    let is_short = domain.len() <= DOMAIN_MAX && name.len() <= NAME_MAX;
+    !resource.starts_with(OF_QUOTA) && is_short && is_domain && is_name
 }
 
 /// An amount by resource name: thousandths of CPUs, else whole units.
@@ -147,8 +169,9 @@ impl Sums {
         combine: impl Fn(i128, i128) -> i128,
     ) -> Result<(), ParseQuantityError> {
         for (resource, quantity) in resources {
-            let Some(unit) = unit(resource) else { continue };
+            // Every quantity must be valid, also that of a resource that does not count.
             let nanos = quantity.amount()?.nanos();
+            let Some(unit) = unit(resource) else { continue };
             let amount = match unit {
                 Unit::Milli => up(nanos, MILLI_NANOS),
                 Unit::Bytes | Unit::Count => up(nanos, NANOS),

@@ -4,6 +4,7 @@ use mlua::{Function, Lua, LuaString, MultiValue, Table, Value};
 
 use crate::lua::budget::Budget;
 use crate::lua::library::{argument_error, budget, ended, fail, unsupported};
+use crate::lua::numbers;
 use crate::lua::pattern::{Capture, Match, PatternError, find, find_plain};
 
 /// Longest text that is searched, in bytes, as in Karmada's engine.
@@ -49,21 +50,37 @@ pub(super) fn search_on(lua: &Lua) -> mlua::Result<Function> {
 /// Returns the function `tostring`, which prints numbers as Karmada's engine does. `original` prints other values.
 pub(super) fn to_string(lua: &Lua, original: Function) -> mlua::Result<Function> {
     lua.create_function(move |lua, values: MultiValue| {
-        match values.front().and_then(text_of_number) {
+        match values.front().and_then(numbers::text) {
             Some(text) => lua.create_string(text).map(Value::String),
             None => original.call(values),
         }
     })
 }
 
-/// Returns a number as text. Returns `None` for other values.
-fn text_of_number(value: &Value) -> Option<String> {
-    match value {
-        #[expect(clippy::cast_precision_loss, reason = "it was a float")]
-        Value::Integer(number) => Some(of_number(*number as f64)),
-        Value::Number(number) => Some(of_number(*number)),
-        _ => None,
-    }
+/// Returns the function `tonumber`, which reads texts as Karmada's engine does.
+pub(super) fn to_number(lua: &Lua) -> mlua::Result<Function> {
+    const NAME: &str = "tonumber";
+    lua.create_function(|lua, arguments: MultiValue| {
+        let base = match arguments.get(1) {
+            None | Some(Value::Nil) => None,
+            Some(base) => {
+                let number = lua.coerce_integer(base.clone())?;
+                let number = number.ok_or_else(|| argument_error(lua, NAME, 2, "number", base))?;
+                // Base 0 is none.
+                Some(u32::try_from(number).unwrap_or_default())
+            }
+        };
+        match arguments.front() {
+            None => Err(argument_error(lua, NAME, 1, "value", &Value::Nil)),
+            Some(number @ (Value::Integer(_) | Value::Number(_))) => Ok(number.clone()),
+            Some(Value::String(text)) => {
+                let number = text.to_str().ok();
+                let number = number.and_then(|text| numbers::parse(&text, base));
+                Ok(number.map_or(Value::Nil, Value::Number))
+            }
+            Some(_) => Ok(Value::Nil),
+        }
+    })
 }
 
 /// `string.find(text, pattern [, init [, plain]])`
@@ -118,7 +135,7 @@ fn searched(
         let value = arguments.get(index).unwrap_or(&Value::Nil);
         let text = match value {
             Value::String(text) => text.clone(),
-            other => match text_of_number(other) {
+            other => match numbers::text(other) {
                 Some(text) => lua.create_string(text)?,
                 None => return Err(argument_error(lua, function, index + 1, "string", other)),
             },
@@ -186,54 +203,4 @@ fn position(offset: usize) -> Value {
 
 fn integer(number: usize) -> Value {
     Value::Integer(i64::try_from(number).unwrap_or(i64::MAX))
-}
-
-/// Returns a number as text, as Karmada's engine prints it: without a fraction, it has no exponent.
-fn of_number(number: f64) -> String {
-    /// The decimal exponents for which a number is printed without an exponent.
-    const PLAIN: std::ops::Range<i32> = -4..21;
-    if let Some(integer) = crate::lua::values::integer(number) {
-        return integer.to_string();
-    }
-    if number.is_nan() {
-        return "NaN".to_owned();
-    }
-    if number.is_infinite() {
-        return if number > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
-    }
-    let scientific = format!("{number:e}");
-    let Some((digits, exponent)) = scientific.split_once('e') else {
-        return scientific;
-    };
-    let exponent: i32 = exponent.parse().unwrap_or_default();
-    if PLAIN.contains(&exponent) {
-        return number.to_string();
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_printed_as_go_prints_them() {
-        for (number, text) in [
-            (3.0, "3"),
-            (-0.5, "-0.5"),
-            (1e15, "1000000000000000"),
-            (9_007_199_254_740_992.0, "9007199254740992"),
-            (0.1 + 0.2, "0.30000000000000004"),
-            (1e-7, "1e-07"),
-            (0.0001, "0.0001"),
-            (1e21, "1e+21"),
-            (1e20, "100000000000000000000"),
-            (1.5e300, "1.5e+300"),
-            (f64::NAN, "NaN"),
-            (f64::INFINITY, "+Inf"),
-        ] {
-            assert_eq!(of_number(number), text);
-        }
-    }
 }

@@ -90,7 +90,7 @@ fn a_script_that_exceeds_a_bound_fails_its_own_call() {
         ),
         (
             "local t = {} for i = 1, 20000 do t[i] = 'abcdefgh' end return t",
-            "the result: [900] the result is too large",
+            "the result: [901] the result is too large",
         ),
         (
             "local s = 'x' for i = 1, 18 do s = s .. s end return {s}",

@@ -203,6 +203,12 @@ fn a_result_has_the_type_that_karmada_decodes() {
         (
             "replicaResource",
             "InterpretReplica",
+            "function GetReplicas() return 1, {nodeClaim = {tolerations = {{key = 5}}}} end",
+            "nodeClaim.tolerations[0].key: invalid type",
+        ),
+        (
+            "replicaResource",
+            "InterpretReplica",
             "function GetReplicas() return 1, {resourceRequest = {cpu = 'abc'}} end",
             "resourceRequest[cpu]: \"abc\" is not a quantity",
         ),
@@ -308,6 +314,10 @@ fn a_script_has_the_functions_of_karmadas_engine() {
         (
             "return {a = tostring(2^53), b = tostring(1e21), c = tostring(0.1)}",
             json!({"a": "9007199254740992", "b": "1e+21", "c": "0.1"}),
+        ),
+        (
+            "return {tonumber('0x10'), tonumber(' 1.5e1 '), tonumber('ff', 16), tonumber(7), tostring(tonumber('1e3'))}",
+            json!([16, 15, 255, 7, "nil"]),
         ),
         (
             "return {n = select('#', string.match('abc', 'x'))}",
