@@ -8,6 +8,17 @@
     reason = "tests"
 )]
 
+#[path = "lua/explained.rs"]
+mod explained;
+#[path = "lua/generated.rs"]
+mod generated;
+#[path = "lua/generation.rs"]
+mod generation;
+#[path = "lua/mutation.rs"]
+mod mutation;
+#[path = "lua/values.rs"]
+mod values;
+
 use std::collections::BTreeMap;
 
 use harness::lua_suite::LuaSuite;
@@ -59,4 +70,27 @@ fn the_suite_of_karmada() {
     let equal = CASES - different.len();
     eprintln!("{equal} of {CASES} as the suite expects and as Karmada's engine answers");
     assert_eq!(different, EXPLAINED.map(|(name, _)| name));
+}
+
+/// Answers to generated requests are the results of Karmada's engine, except the listed ones.
+#[test]
+fn generated_requests() {
+    generated::run(30_000, 3, true);
+}
+
+/// As above, with more requests.
+#[test]
+#[ignore = "soak: about 20 minutes"]
+fn a_million_generated_requests() {
+    generated::run(1_000_000, 2, true);
+}
+
+/// Each known difference has a row in the documentation.
+#[test]
+fn known_differences_are_documented() {
+    let page = harness::checkout::root().join(explained::PAGE);
+    let page = std::fs::read_to_string(page).unwrap();
+    for row in explained::EXPLAINED.map(|entry| entry.row) {
+        assert!(page.contains(&format!("\n| {row}")), "{row}");
+    }
 }

@@ -38,7 +38,7 @@ enum Scope {
     /// Tests of Pods on real nodes. They need root and cgroups; elsewhere they are skipped.
     Nodes,
     /// Tests that take many minutes, on a real federation and on nodes: a thousand rotations of certificates, a burst
-    /// of a thousand objects, a kill after each write, cuts and pauses of minutes.
+    /// of a thousand objects, a kill after each write, cuts and pauses of minutes, a million requests to Lua scripts.
     Soak,
     /// Mutations of the source that break an invariant. The test of the invariant must fail. The filter is the number
     /// of an invariant, such as I-8. Takes about an hour for all.
@@ -120,7 +120,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Scope::Monitoring => &[MONITORING],
         Scope::Federation => &[FEDERATION],
         Scope::Nodes => &[NODES],
-        Scope::Soak => &[BINARY, FEDERATION, NODES],
+        Scope::Soak => &[BINARY, LUA, FEDERATION, NODES],
         Scope::Answers => return answers(),
         Scope::Mutations => return mutations::run(filter),
         Scope::All => &[UNIT, MONITORING, FEDERATION, NODES],
@@ -282,7 +282,7 @@ fn soak(filter: Option<&str>) -> anyhow::Result<()> {
     step("soak");
     // Each of these tests uses the whole machine, so the tests run one after the other.
     let alone = ["--", "--ignored", "--test-threads=1"];
-    for suite in [CONTROLLERS, BINARY, FEDERATION, NODES] {
+    for suite in [CONTROLLERS, BINARY, LUA, FEDERATION, NODES] {
         cargo(&[suite, filter.as_slice(), alone.as_slice()].concat())?;
     }
     Ok(())

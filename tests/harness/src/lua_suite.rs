@@ -2,9 +2,9 @@
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::io::{BufReader, BufWriter, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
 
 use anyhow::{Context, ensure};
 use api::karmada::ResourceInterpreterCustomization;
@@ -46,6 +46,56 @@ pub struct LuaVerdict {
     pub expected: String,
     /// The difference from the result of Karmada's engine.
     pub engine: String,
+}
+
+/// A request, and our answer to it.
+#[derive(Debug)]
+pub struct AnsweredReview<'a> {
+    /// Identifies the comparison.
+    pub number: u64,
+    /// Name of the customization.
+    pub customization: &'a str,
+    /// The request, as JSON.
+    pub review: &'a [u8],
+    /// The body of the answer.
+    pub answer: &'a [u8],
+}
+
+/// How an answer compares with the result of Karmada's engine.
+#[derive(Debug, Deserialize)]
+pub struct Comparison {
+    /// The number of the request.
+    pub number: u64,
+    /// The result of the comparison.
+    pub outcome: ComparisonOutcome,
+    /// What Karmada's client takes from the answer. It is there if the outcome is `Unstable` or `Different`.
+    pub ours: Option<ComparedResult>,
+    /// What the engine has found. It is there if the outcome is `Unstable` or `Different`.
+    pub engine: Option<ComparedResult>,
+}
+
+/// The result of a comparison.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ComparisonOutcome {
+    /// The same result.
+    Equal,
+    /// An error of both.
+    Failed,
+    /// An error of both: the answer says that the call was successful, and Karmada's client refuses it.
+    Malformed,
+    /// The results of the engine differ between its runs. In one of them, it is equal to the answer.
+    Unstable,
+    /// Anything else.
+    Different,
+}
+
+/// A result that is not equal to another one.
+#[derive(Debug, Deserialize)]
+pub struct ComparedResult {
+    /// The result. An error has none.
+    pub value: Value,
+    /// Text of the error. Empty if there is none.
+    pub error: String,
 }
 
 impl LuaSuite {
@@ -94,33 +144,85 @@ impl LuaSuite {
         lines(&self.run("judge", &answers.join(&b'\n'))?)
     }
 
+    /// Compares answers with the results of Karmada's engine. `write` passes answers to its argument, in another
+    /// thread. `read` is called for each comparison, in the same order.
+    ///
+    /// # Errors
+    ///
+    /// When the program fails, or `write`.
+    pub fn compare(
+        &self,
+        write: impl FnOnce(&mut AnswerWriter) -> anyhow::Result<()> + Send,
+        mut read: impl FnMut(Comparison),
+    ) -> anyhow::Result<()> {
+        let mut child = self.start("compare")?;
+        let stdin = child.stdin.take().context("no standard input")?;
+        let stdout = child.stdout.take().context("no standard output")?;
+        std::thread::scope(|scope| {
+            let written = scope.spawn(move || {
+                let mut answers = AnswerWriter(BufWriter::new(stdin));
+                write(&mut answers)?;
+                Ok(answers.0.flush()?)
+            });
+            let lines = serde_json::Deserializer::from_reader(BufReader::new(stdout)).into_iter();
+            for comparison in lines {
+                read(comparison?);
+            }
+            let status = child.wait()?;
+            ensure!(status.success(), "{} failed", self.program.display());
+            let written = written.join();
+            written.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
     fn run(&self, command: &str, input: &[u8]) -> anyhow::Result<Vec<u8>> {
-        run(
-            &self.program,
-            &[command.as_ref(), self.customizations.as_os_str()],
-            input,
-        )
+        let mut child = self.start(command)?;
+        let mut stdin = child.stdin.take().context("no standard input")?;
+        // The program reads and writes at the same time.
+        let output = std::thread::scope(|scope| {
+            let written = scope.spawn(move || stdin.write_all(input));
+            let output = child.wait_with_output();
+            // A program that has failed does not read its input, so its exit code says more.
+            drop(written.join());
+            output
+        })?;
+        let program = self.program.display();
+        ensure!(output.status.success(), "{program} failed");
+        Ok(output.stdout)
+    }
+
+    fn start(&self, command: &str) -> anyhow::Result<Child> {
+        let mut program = Command::new(&self.program);
+        program.arg(command).arg(&self.customizations);
+        program.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let started = program.spawn();
+        started.with_context(|| self.program.display().to_string())
     }
 }
 
-fn run(program: &Path, args: &[&std::ffi::OsStr], input: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let mut child = Command::new(program)
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .with_context(|| program.display().to_string())?;
-    let mut stdin = child.stdin.take().context("no standard input")?;
-    // The program reads and writes at the same time.
-    let output = std::thread::scope(|scope| {
-        let written = scope.spawn(move || stdin.write_all(input));
-        let output = child.wait_with_output();
-        // A program that has failed does not read its input, so its exit code says more.
-        drop(written.join());
-        output
-    })?;
-    ensure!(output.status.success(), "{} failed", program.display());
-    Ok(output.stdout)
+/// Passes answers to a comparison.
+#[derive(Debug)]
+pub struct AnswerWriter(BufWriter<ChildStdin>);
+
+impl AnswerWriter {
+    /// Passes one answer.
+    ///
+    /// # Errors
+    ///
+    /// When the program has ended.
+    pub fn write(&mut self, answered: &AnsweredReview<'_>) -> anyhow::Result<()> {
+        let customization = serde_json::to_string(answered.customization)?;
+        let number = answered.number;
+        let line = &mut self.0;
+        write!(
+            line,
+            "{{\"number\":{number},\"customization\":{customization},\"review\":"
+        )?;
+        line.write_all(answered.review)?;
+        line.write_all(b",\"answer\":")?;
+        line.write_all(answered.answer)?;
+        Ok(line.write_all(b"}\n")?)
+    }
 }
 
 fn lines<T: DeserializeOwned>(output: &[u8]) -> anyhow::Result<Vec<T>> {

@@ -12,6 +12,7 @@ import (
 	"github.com/karmada-io/karmada/pkg/resourceinterpreter/customized/webhook/request"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/api/equality"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
 // excluded is the expected value of a field that may have any value.
@@ -32,7 +33,7 @@ func (t *test) judge(answer *configv1alpha1.ResourceInterpreterContext) verdict 
 			judged.Expected = problem
 		}
 	}
-	engine, err := t.engine()
+	engine, err := t.engine(t.load())
 	if err != nil {
 		judged.Engine = "the engine fails: " + err.Error()
 		return judged
@@ -96,14 +97,23 @@ func (t *test) nameOfObject() string {
 	}
 }
 
-// engine returns the results of Karmada's own engine.
-func (t *test) engine() (results, error) {
+// load returns Karmada's own engine, with the scripts of the case.
+func (t *test) load() *declarative.ConfigurableInterpreter {
 	engine := declarative.NewConfigurableInterpreter(nil)
 	engine.LoadConfig([]*configv1alpha1.ResourceInterpreterCustomization{t.customization})
+	return engine
+}
+
+// engine returns the results of an engine that has the scripts of the case.
+func (t *test) engine(engine *declarative.ConfigurableInterpreter) (found results, err error) {
 	attributes := t.attributes()
-	var found results
 	var enabled bool
-	var err error
+	// A panic ends Karmada's call, too.
+	defer func() {
+		if reason := recover(); reason != nil {
+			found, err = nil, fmt.Errorf("panic: %v", reason)
+		}
+	}()
 	switch t.Operation {
 	case configv1alpha1.InterpreterOperationInterpretReplica:
 		var replicas int32
@@ -200,7 +210,7 @@ func plain(value any) any {
 		return err.Error()
 	}
 	var decoded any
-	if err := json.Unmarshal(text, &decoded); err != nil {
+	if err := utiljson.Unmarshal(text, &decoded); err != nil {
 		return err.Error()
 	}
 	return decoded

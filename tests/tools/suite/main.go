@@ -2,6 +2,7 @@
 //
 //	suite cases DIRECTORY    prints a request of the interpreter protocol for each case of the suite
 //	suite judge DIRECTORY    reads the answers from the standard input, in the same order, and prints a verdict for each
+//	suite compare DIRECTORY  reads requests and their answers from the standard input, and prints a comparison for each
 //
 // DIRECTORY is resourcecustomizations in the module of Karmada. Every line is one JSON object. An answer is compared with
 // the result that the suite expects, and with the result of Karmada's own engine.
@@ -63,7 +64,7 @@ const uid = "suite"
 func main() {
 	log.SetFlags(0)
 	if len(os.Args) != 3 {
-		log.Fatal("usage: suite cases|judge DIRECTORY")
+		log.Fatal("usage: suite cases|judge|compare DIRECTORY")
 	}
 	if err := run(os.Args[1], os.Args[2]); err != nil {
 		log.Fatal(err)
@@ -100,8 +101,10 @@ func run(command, directory string) error {
 			}
 		}
 		return nil
+	case "compare":
+		return compare(tests, os.Stdin, os.Stdout)
 	default:
-		return fmt.Errorf("the command is %q, must be cases or judge", command)
+		return fmt.Errorf("the command is %q, must be cases, judge or compare", command)
 	}
 }
 
