@@ -75,14 +75,14 @@ fn the_suite_of_karmada() {
 /// Answers to generated requests are the results of Karmada's engine, except the listed ones.
 #[test]
 fn generated_requests() {
-    generated::run(30_000, 3, true);
+    generated::run(30_000, 3);
 }
 
 /// As above, with more requests.
 #[test]
 #[ignore = "soak: about 20 minutes"]
 fn a_million_generated_requests() {
-    generated::run(1_000_000, 2, true);
+    generated::run(1_000_000, 2);
 }
 
 /// Each known difference has a row in the documentation.

@@ -244,8 +244,13 @@ fn is_octal_text(difference: &Difference<'_>, part: &Part) -> bool {
             .and_then(|text| text.trim().strip_prefix('0'));
         digits.is_some_and(|it| !it.is_empty() && it.chars().all(|digit| digit.is_ascii_digit()))
     };
-    part.ours.is_number()
-        && part.engine.is_number()
+    // The CPUs of a result are a text.
+    let is_number = |value: &Value| match value {
+        Value::String(text) => text.parse::<f64>().is_ok(),
+        value => value.is_number(),
+    };
+    is_number(&part.ours)
+        && is_number(&part.engine)
         && any(&difference.request.review["request"], &is_octal)
 }
 
