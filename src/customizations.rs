@@ -32,10 +32,28 @@ const FILE_MAX: u64 = 2 << 20;
 type Contents = BTreeMap<PathBuf, String>;
 
 /// The metrics of the served customizations.
-#[derive(Clone, Default)]
-struct Metrics {
+#[derive(Default)]
+pub(crate) struct Metrics {
     served: Gauge,
     refused: Gauge,
+}
+
+impl Metrics {
+    /// Registers the metrics.
+    pub(crate) fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        registry.register(
+            "interpreter_customizations",
+            "Customizations whose Lua scripts are served",
+            metrics.served.clone(),
+        );
+        registry.register(
+            "interpreter_customizations_refused",
+            "1 if the files of the customizations cannot be used, so that former ones are served",
+            metrics.refused.clone(),
+        );
+        metrics
+    }
 }
 
 /// Serves the customizations of a directory.
@@ -59,21 +77,10 @@ pub(crate) fn serve(
     directory: PathBuf,
 ) -> io::Result<Arc<Scripts>> {
     let scripts = Arc::new(Scripts::new(servers.script_runtime()?));
-    let metrics = Metrics::default();
-    registry.register(
-        "interpreter_customizations",
-        "Customizations whose Lua scripts are served",
-        metrics.served.clone(),
-    );
-    registry.register(
-        "interpreter_customizations_refused",
-        "1 if the files of the customizations cannot be used, so that former ones are served",
-        metrics.refused.clone(),
-    );
     let mut loader = Loader {
         directory,
         scripts: Arc::clone(&scripts),
-        metrics,
+        metrics: Metrics::register(registry),
         last: None,
     };
     loader.load();
@@ -176,7 +183,7 @@ fn compile(contents: &Contents) -> anyhow::Result<(usize, LuaInterpreter)> {
     for customization in &all {
         require_other_kind(customization)?;
     }
-    Ok((all.len(), scripts::compile(&all, scripts::SERVED)?))
+    Ok((all.len(), scripts::compile(&all, Scripts::limits())?))
 }
 
 /// Checks that the native interpreter does not answer for the kind of a customization.

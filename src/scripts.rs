@@ -11,13 +11,6 @@ pub(crate) const SCRIPT_TIME: Duration = Duration::from_secs(1);
 /// Time in which a script that is stopped must end. Lua cannot stop inside its own functions.
 pub(crate) const SCRIPT_END: Duration = Duration::from_secs(5);
 
-/// The bounds of a script that is served. [`webhooks::SCRIPTS_AT_ONCE`] scripts run at the same time.
-pub(crate) const SERVED: Limits = Limits {
-    instructions: 20_000_000,
-    memory: 32 << 20,
-    output: 16 << 20,
-};
-
 /// Compiles the scripts of these customizations.
 ///
 /// # Errors

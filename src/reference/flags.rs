@@ -25,6 +25,12 @@ pub(super) fn page() -> Page {
         // The flags of the webhook server and of the log are the same in both commands.
         sections.extend(groups("`interpreter`", command).into_iter().take(1));
     }
+    let registration = command
+        .find_subcommand("interpreter")
+        .and_then(|command| command.find_subcommand("registration"));
+    if let Some(command) = registration {
+        sections.extend(groups("`interpreter registration`", command));
+    }
     if let Some(command) = command.find_subcommand("interpret") {
         sections.extend(groups("`interpret`", command));
     }
@@ -46,6 +52,10 @@ fn groups(name: &str, command: &Command) -> Vec<Section> {
             "Flags of `compute-federation interpret OPERATION [KIND/NAMESPACE/NAME]`, which prints what the interpreter answers \
               about one object. They have the forms of kubectl: two dashes, or one dash and one letter. See [Ask the \
               interpreter](../operate/interpret.md)."
+        }
+        "`interpreter registration`" => {
+            "Flags of `compute-federation interpreter registration`, which prints the registration of the kinds that \
+              customizations interpret. See [Serve Lua customizations](../operate/serve-lua-customizations.md)."
         }
         "`verify`" => {
             "Flags of `compute-federation verify`, which compares the customizations of a hub with the native interpreter. They \

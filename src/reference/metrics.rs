@@ -15,6 +15,7 @@ use self::advice::ADVICE;
 use super::page::{Page, Section, code};
 use crate::admission_clients::RefusedClients;
 use crate::certificate_metrics::{CertificateCollector, ProblemCollector, Server};
+use crate::customizations;
 use crate::logging;
 use crate::process_metrics;
 
@@ -97,6 +98,7 @@ fn exposed() -> anyhow::Result<BTreeMap<String, Metric>> {
     let mut cell = Registry::with_prefix("compute");
     planes.register_cell(&mut cell);
     webhooks::Metrics::register(&mut registry).record_examples();
+    customizations::Metrics::register(&mut registry);
     RefusedClients::register(&mut registry).record_examples();
     certs::Metrics::register(registry.sub_registry_with_prefix("webhooks")).record_examples();
     let state = CertificateState {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
-use interpreters::lua::{LuaInterpreter, StopFlag};
+use interpreters::lua::{Limits, LuaInterpreter, StopFlag};
 use interpreters::{InterpretError, Interpretation};
 use jiff::Timestamp;
 use tokio::runtime::Handle;
@@ -23,10 +23,14 @@ use tracing::error;
 use crate::http_error::HttpError;
 use crate::overload::Overloaded;
 
-/// Scripts that run at the same time, each with the memory of `interpreters::lua::Limits`.
+/// Scripts that run at the same time.
 pub const SCRIPTS_AT_ONCE: usize = 3;
 /// Scripts of one kind that run at the same time.
 const OF_KIND_AT_ONCE: usize = SCRIPTS_AT_ONCE - 1;
+/// Memory of a script, in bytes.
+const SERVED_MEMORY_MAX: usize = 32 << 20;
+/// Memory of the result of a script, in bytes.
+const SERVED_RESULT_MAX: usize = 16 << 20;
 /// Time limit of a script, as in Karmada.
 const SCRIPT_TIME: Duration = Duration::from_secs(1);
 /// Time for which a script that was stopped may answer with its error.
@@ -63,6 +67,15 @@ impl Scripts {
             served: ArcSwapOption::empty(),
             threads,
             idle: Arc::new(Semaphore::new(SCRIPTS_AT_ONCE)),
+        }
+    }
+
+    /// Returns the bounds of a script.
+    pub fn limits() -> Limits {
+        Limits {
+            memory: SERVED_MEMORY_MAX,
+            output: SERVED_RESULT_MAX,
+            ..Limits::default()
         }
     }
 

@@ -51,6 +51,12 @@ pub(super) const ADVICE: &[Advice] = &[
         "`overloaded` or `too_large` above 0: Karmada does not get the answers that it needs.",
     ),
     advice("compute_federation_interpreter_requests_in_flight", &[], ""),
+    advice("compute_federation_interpreter_customizations", &[], ""),
+    advice(
+        "compute_federation_interpreter_customizations_refused",
+        &[],
+        "1: a file in the directory of the customizations is wrong, and former scripts are served. The log names the file. See [Serve Lua customizations](../operate/serve-lua-customizations.md#errors).",
+    ),
     advice(
         "compute_federation_admission_requests_total",
         &[

@@ -3,7 +3,7 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::io::{BufReader, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use anyhow::{Context, ensure};
@@ -144,6 +144,18 @@ impl LuaSuite {
         lines(&self.run("judge", &answers.join(&b'\n'))?)
     }
 
+    /// Calls a webhook for each case, with Karmada's client. `ca` is a file with the CA of the webhook.
+    ///
+    /// # Errors
+    ///
+    /// When the program fails.
+    pub fn call(&self, url: &str, ca: &Path) -> anyhow::Result<Vec<LuaVerdict>> {
+        let mut program = self.command("call");
+        let output = program.arg(url).arg(ca).stderr(Stdio::inherit()).output()?;
+        ensure!(output.status.success(), "{} failed", self.program.display());
+        lines(&output.stdout)
+    }
+
     /// Compares answers with the results of Karmada's engine. `write` passes answers to its argument, in another
     /// thread. `read` is called for each comparison, in the same order.
     ///
@@ -192,11 +204,16 @@ impl LuaSuite {
     }
 
     fn start(&self, command: &str) -> anyhow::Result<Child> {
-        let mut program = Command::new(&self.program);
-        program.arg(command).arg(&self.customizations);
+        let mut program = self.command(command);
         program.stdin(Stdio::piped()).stdout(Stdio::piped());
         let started = program.spawn();
         started.with_context(|| self.program.display().to_string())
+    }
+
+    fn command(&self, command: &str) -> Command {
+        let mut program = Command::new(&self.program);
+        program.arg(command).arg(&self.customizations);
+        program
     }
 }
 

@@ -21,9 +21,9 @@ const excluded = "{{EXCLUDE}}"
 // results are the results of one operation, by the names that the suite uses.
 type results map[string]any
 
-func (t *test) judge(answer *configv1alpha1.ResourceInterpreterContext) verdict {
+// judge compares our results with those that the suite expects, and with those of Karmada's engine.
+func (t *test) judge(ours results, err error) verdict {
 	judged := verdict{Name: t.title()}
-	ours, err := t.decoded(answer)
 	if err != nil {
 		judged.Expected, judged.Engine = err.Error(), err.Error()
 		return judged

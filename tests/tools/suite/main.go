@@ -3,6 +3,8 @@
 //	suite cases DIRECTORY    prints a request of the interpreter protocol for each case of the suite
 //	suite judge DIRECTORY    reads the answers from the standard input, in the same order, and prints a verdict for each
 //	suite compare DIRECTORY  reads requests and their answers from the standard input, and prints a comparison for each
+//	suite call DIRECTORY URL CA
+//	                         calls a webhook for each case with Karmada's client, and prints a verdict for each
 //
 // DIRECTORY is resourcecustomizations in the module of Karmada. Every line is one JSON object. An answer is compared with
 // the result that the suite expects, and with the result of Karmada's own engine.
@@ -63,15 +65,15 @@ const uid = "suite"
 
 func main() {
 	log.SetFlags(0)
-	if len(os.Args) != 3 {
-		log.Fatal("usage: suite cases|judge|compare DIRECTORY")
+	if len(os.Args) < 3 {
+		log.Fatal("usage: suite cases|judge|compare DIRECTORY, or suite call DIRECTORY URL CA")
 	}
-	if err := run(os.Args[1], os.Args[2]); err != nil {
+	if err := run(os.Args[1], os.Args[2], os.Args[3:]); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(command, directory string) error {
+func run(command, directory string, rest []string) error {
 	tests, err := read(directory)
 	if err != nil {
 		return err
@@ -96,15 +98,29 @@ func run(command, directory string) error {
 			if err := answers.Decode(&answer); err != nil {
 				return fmt.Errorf("the answer to %s: %w", test.title(), err)
 			}
-			if err := output.Encode(test.judge(&answer)); err != nil {
+			if err := output.Encode(test.judge(test.decoded(&answer))); err != nil {
 				return err
 			}
 		}
 		return nil
 	case "compare":
 		return compare(tests, os.Stdin, os.Stdout)
+	case "call":
+		if len(rest) != 2 {
+			return errors.New("call needs a URL and the file of a CA")
+		}
+		client, err := webhookClient(rest[0], rest[1])
+		if err != nil {
+			return err
+		}
+		for _, test := range tests {
+			if err := output.Encode(test.judge(test.called(client))); err != nil {
+				return err
+			}
+		}
+		return nil
 	default:
-		return fmt.Errorf("the command is %q, must be cases, judge or compare", command)
+		return fmt.Errorf("the command is %q, must be cases, judge, compare or call", command)
 	}
 }
 

@@ -7,7 +7,6 @@ use axum::body::Body;
 use futures::future::join_all;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
-use interpreters::lua::{Limits as ScriptLimits, LuaInterpreter};
 use jiff::Timestamp;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
@@ -15,7 +14,7 @@ use tokio::runtime::{Builder, Runtime};
 use tower::ServiceExt;
 
 use super::*;
-use crate::{Limits, Metrics, Routes};
+use crate::{Limits as ServerLimits, Metrics, Routes};
 
 /// A script that does not end by itself. Errors are slow, so its time ends before its instructions.
 const ENDLESS: &str = "function InterpretHealth() while true do pcall(string.rep) end end";
@@ -32,7 +31,7 @@ fn interpreter(scripts: &[(&str, &str)]) -> LuaInterpreter {
         .unwrap()
     };
     let all: Vec<_> = scripts.iter().map(customization).collect();
-    LuaInterpreter::new(&all, ScriptLimits::default()).unwrap()
+    LuaInterpreter::new(&all, Scripts::limits()).unwrap()
 }
 
 /// A server with scripts.
@@ -53,7 +52,7 @@ impl Server {
         let metrics = Arc::new(Metrics::register(&mut Registry::default()));
         let clock = || Timestamp::UNIX_EPOCH;
         let served = Some(Arc::clone(&scripts));
-        let routes = Routes::new(metrics, Limits::default(), clock, None, None, served);
+        let routes = Routes::new(metrics, ServerLimits::default(), clock, None, None, served);
         Self {
             router: routes.together(),
             scripts,

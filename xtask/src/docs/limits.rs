@@ -9,7 +9,7 @@ use super::Section;
 use super::citations::rust_files;
 
 /// Crate, name and meaning of a constant. The name is unique in its crate.
-const CONSTANTS: [(&str, &str, &str); 62] = [
+const CONSTANTS: [(&str, &str, &str); 66] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
@@ -64,6 +64,26 @@ const CONSTANTS: [(&str, &str, &str); 62] = [
         "interpreters",
         "RESOURCES_MAX",
         "Resources of one container, and of one Instance.",
+    ),
+    (
+        "webhooks",
+        "SCRIPTS_AT_ONCE",
+        "Lua scripts that run at the same time.",
+    ),
+    (
+        "webhooks",
+        "OF_KIND_AT_ONCE",
+        "Lua scripts of one kind that run at the same time.",
+    ),
+    (
+        "webhooks",
+        "SERVED_MEMORY_MAX",
+        "`SCRIPT_MEMORY_MAX` of a script that is served.",
+    ),
+    (
+        "webhooks",
+        "SERVED_RESULT_MAX",
+        "`RESULT_MAX` of a script that is served.",
     ),
     (
         "interpreters",
