@@ -49,7 +49,7 @@ pub(crate) const EXPLAINED: [Explained; 9] = [
         is: is_large_number_of_replicas,
     },
     Explained {
-        row: "a quantity of a Pod template that is outside 64 bits",
+        row: "a quantity that is outside 64 bits",
         is: is_large_quantity,
     },
     Explained {
@@ -207,9 +207,11 @@ fn is_large_number_of_replicas(_: &Difference<'_>, part: &Part) -> bool {
     part.path == "/replica" && nearest.contains(&part.ours) && part.engine == i32::MIN
 }
 
-/// Karmada's engine counts resources with integers of 64 bits, CPUs in thousandths.
+/// Karmada's engine counts the resources of a Pod template with integers of 64 bits, CPUs in thousandths. Sums of
+/// `resourceAdd` have no limit there, and end at 10^29 here.
 fn is_large_quantity(difference: &Difference<'_>, part: &Part) -> bool {
     const LARGE: f64 = 9_223_372_036_854_775.0;
+    const LIMIT_NANOS: i128 = 10_i128.pow(29) * NANOS;
     const LARGE_NANOS: i128 = 9_223_372_036_854_775 * NANOS;
     let is_large = |value: &Value| match value {
         Value::Number(number) => number.as_f64().is_some_and(|number| number.abs() >= LARGE),
@@ -219,9 +221,19 @@ fn is_large_quantity(difference: &Difference<'_>, part: &Part) -> bool {
         }
         _ => false,
     };
-    !difference.is_error()
-        && part.path.contains("/resourceRequest")
-        && any(difference.object(), &is_large)
+    let is_limit = |value: &Value| {
+        let amount = value
+            .as_str()
+            .map(|text| Quantity(text.to_owned()).amount());
+        matches!(amount, Some(Ok(amount)) if amount.nanos().abs() == LIMIT_NANOS)
+    };
+    let is_sum = is_limit(&part.ours) && is_large(&part.engine);
+    let path = &part.path;
+    let is_of_template = path.contains("/resourceRequest")
+        || path.ends_with("/requires")
+        || path.ends_with("/replicaRequirements");
+    let is_large_template = is_of_template && any(difference.object(), &is_large);
+    !difference.is_error() && (is_sum || is_large_template)
 }
 
 /// The library of Kubernetes reads `Gi` as 0.
