@@ -1,10 +1,11 @@
 //! Serves the Lua scripts in the files of a directory (docs/operate/serve-lua-customizations.md).
 
 use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use std::{fs, io};
 
 use anyhow::{Context, bail};
 use api::karmada::ResourceInterpreterCustomization;
@@ -63,6 +64,8 @@ struct Loader {
     metrics: Metrics,
     /// What was read last, or why it could not be read.
     last: Option<Result<Contents, String>>,
+    /// Whether `last` was loaded.
+    is_loaded: bool,
 }
 
 /// Starts to serve the customizations of a directory. The directory is read again when its files change. While a file
@@ -82,7 +85,10 @@ pub(crate) fn serve(
         scripts: Arc::clone(&scripts),
         metrics: Metrics::register(registry),
         last: None,
+        is_loaded: false,
     };
+    // Without a second look, because calls may come at once.
+    loader.look();
     loader.load();
     let stop = servers.tasks.stop();
     servers.tasks.spawn("customizations", async move {
@@ -90,7 +96,9 @@ pub(crate) fn serve(
             loop {
                 sleep(POLL).await;
                 let load = spawn_blocking(move || {
-                    loader.load();
+                    if loader.look() && !loader.is_loaded {
+                        loader.load();
+                    }
                     loader
                 });
                 match load.await {
@@ -108,13 +116,24 @@ pub(crate) fn serve(
 }
 
 impl Loader {
-    /// Reads the files, and serves them if they have changed.
-    fn load(&mut self) {
+    /// Reads the files. Returns whether they are as before: files that are being written, or a volume that is being
+    /// replaced, can be half old and half new.
+    fn look(&mut self) -> bool {
         let read = read(&self.directory).map_err(|error| format!("{error:#}"));
-        if self.last.as_ref() == Some(&read) {
-            return;
+        let is_same = self.last.as_ref() == Some(&read);
+        if !is_same {
+            (self.last, self.is_loaded) = (Some(read), false);
         }
-        let compiled = match &read {
+        is_same
+    }
+
+    /// Serves what was read last.
+    fn load(&mut self) {
+        self.is_loaded = true;
+        let Some(read) = &self.last else {
+            return;
+        };
+        let compiled = match read {
             Ok(contents) => compile(contents).map_err(|error| format!("{error:#}")),
             Err(problem) => Err(problem.clone()),
         };
@@ -133,7 +152,6 @@ impl Loader {
                 error!(%directory, problem, "customizations refused; the former ones stay in service");
             }
         }
-        self.last = Some(read);
     }
 }
 
@@ -161,11 +179,16 @@ fn read(directory: &Path) -> anyhow::Result<Contents> {
             continue;
         }
         let file = || path.display().to_string();
-        let size = fs::metadata(&path).with_context(file)?.len();
-        if size > FILE_MAX {
-            bail!("{} has {size} bytes, must have at most {FILE_MAX}", file());
+        // A pipe or a device would never end.
+        if !fs::metadata(&path).with_context(file)?.is_file() {
+            bail!("{} is not a file", file());
         }
-        let text = fs::read_to_string(&path).with_context(file)?;
+        let mut text = String::new();
+        let opened = File::open(&path).with_context(file)?;
+        let read = opened.take(FILE_MAX + 1).read_to_string(&mut text);
+        if read.with_context(file)? as u64 > FILE_MAX {
+            bail!("{} must have at most {FILE_MAX} bytes", file());
+        }
         contents.insert(path, text);
     }
     Ok(contents)
@@ -224,7 +247,14 @@ mod tests {
         write("b.json", "");
         write(".hidden.yaml", "nonsense");
         write("README", "nonsense");
-        // A file without customization.
+        // A directory, and a file without customization.
+        fs::create_dir(directory.path().join("c.yaml")).unwrap();
+        let error = of_directory(directory.path())
+            .map(drop)
+            .unwrap_err()
+            .to_string();
+        assert!(error.ends_with("c.yaml is not a file"), "{error}");
+        fs::remove_dir(directory.path().join("c.yaml")).unwrap();
         let error = of_directory(directory.path()).unwrap_err().to_string();
         assert!(error.contains("b.json is empty"), "{error}");
         fs::remove_file(directory.path().join("b.json")).unwrap();

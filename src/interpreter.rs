@@ -41,7 +41,10 @@ pub(crate) fn run(args: &InterpreterArgs) -> anyhow::Result<()> {
         .worker_threads(1)
         .enable_all()
         .build()?;
-    runtime.block_on(serve(args))
+    let ended = runtime.block_on(serve(args));
+    // A file system that hangs must not delay the end.
+    runtime.shutdown_background();
+    ended
 }
 
 async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {

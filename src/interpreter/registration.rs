@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use interpreters::Operation;
@@ -81,6 +81,9 @@ fn configured(client: &Value) -> anyhow::Result<Value> {
 
 /// Returns the deployed registration, with the kinds and the operations of the scripts instead.
 fn registered(interpreter: &LuaInterpreter, client: &Value) -> anyhow::Result<Value> {
+    if interpreter.kinds().is_empty() {
+        bail!("the directory has no customization with a script: there is nothing to register");
+    }
     let mut registration = configured(client)?;
     let (name, webhook_name) = OF_CUSTOMIZATIONS;
     let webhook = registration

@@ -115,11 +115,16 @@ impl Findings {
             return;
         }
         let is_unexplained = group.law.is_none();
-        if is_unexplained && self.unexplained().count() >= UNEXPLAINED_MAX {
-            self.has_more = true;
-            return;
-        }
         self.groups.insert(key, group);
+        // The least keys stay, so that the order of threads does not matter.
+        if is_unexplained && self.unexplained().count() > UNEXPLAINED_MAX {
+            self.has_more = true;
+            let mut groups = self.groups.iter().rev();
+            let last = groups.find(|(_, group)| group.law.is_none());
+            if let Some(last) = last.map(|(key, _)| key.clone()) {
+                self.groups.remove(&last);
+            }
+        }
     }
 
     /// Joins what two threads have found.

@@ -1,5 +1,6 @@
 //! The report of `verify`.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
@@ -107,16 +108,24 @@ impl Report {
         let compared = format!(
             "{answers} answers about {objects} objects of the hub and {generated} generated objects"
         );
-        let unexplained = [&self.on_hub, &self.generated].map(|it| it.unexplained().count());
-        let [unexplained, of_generated] = unexplained;
-        let unexplained = unexplained + of_generated;
+        let all = [&self.on_hub, &self.generated];
+        let unexplained = all.iter().flat_map(|findings| &findings.groups);
+        let unexplained = unexplained.filter(|(_, group)| group.law.is_none());
+        let unexplained: BTreeSet<_> = unexplained.map(|(key, _)| key).collect();
+        let unexplained = unexplained.len();
+        let at_least = match all.iter().any(|findings| findings.has_more) {
+            true => "at least ",
+            false => "",
+        };
         let (not_compared, blocked) = (self.not_compared(), self.blocked());
         let unregistered = self.unregistered();
         if self.answerers.is_empty() {
             "Nothing to remove: no customization has a script for WorkloadDeployment or Instance."
                 .to_owned()
         } else if unexplained > 0 {
-            format!("Not safe to remove: {unexplained} differences in {compared} are unexplained.")
+            format!(
+                "Not safe to remove: {compared} have unexplained differences in {at_least}{unexplained} fields."
+            )
         } else if !not_compared.is_empty() {
             format!(
                 "Not safe to remove: no object was compared for {}.",
@@ -382,7 +391,9 @@ mod tests {
             (
                 report(&[law, None], Successor::Native),
                 false,
-                format!("Not safe to remove: 1 differences {compared} are unexplained."),
+                "Not safe to remove: 1 answers about 1 objects of the hub and 0 generated objects have unexplained \
+                 differences in 1 fields."
+                    .to_owned(),
             ),
             (
                 empty,

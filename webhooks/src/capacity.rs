@@ -264,6 +264,11 @@ impl RequestPermit {
         Ok(())
     }
 
+    /// Gives the bytes for the decoded form back.
+    pub(crate) fn release_decoded(&mut self) {
+        self.decoding = None;
+    }
+
     /// Runs `work`. Long work (see [`is_long_work`]) waits for its turn.
     pub(crate) async fn run<T>(
         &mut self,

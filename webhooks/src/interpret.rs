@@ -66,6 +66,8 @@ async fn answer(
         .map_err(|error| HttpError::malformed(&error))?;
     // Native first.
     if let (None, Some(scripts)) = (interpretation.kind, &context.scripts) {
+        // Scripts have memory of their own, and can take long.
+        permit.release_decoded();
         let answered = scripts.answer(&body, (context.clock)(), deadline).await?;
         interpretation = answered.unwrap_or(interpretation);
     }

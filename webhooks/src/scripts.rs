@@ -30,11 +30,13 @@ const OF_KIND_AT_ONCE: usize = SCRIPTS_AT_ONCE - 1;
 /// Memory of a script, in bytes.
 const SERVED_MEMORY_MAX: usize = 32 << 20;
 /// Memory of the result of a script, in bytes.
-const SERVED_RESULT_MAX: usize = 16 << 20;
+const SERVED_RESULT_MAX: usize = 8 << 20;
 /// Time limit of a script, as in Karmada.
 const SCRIPT_TIME: Duration = Duration::from_secs(1);
 /// Time for which a script that was stopped may answer with its error.
 const STOP_TIME: Duration = Duration::from_millis(100);
+/// Longest wait for a thread.
+const WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// The scripts that are served.
 struct Served {
@@ -81,8 +83,17 @@ impl Scripts {
 
     /// Serves these scripts from now on, instead of former ones. Calls that run end with the former ones.
     pub fn replace(&self, interpreter: LuaInterpreter) {
+        let former = self.served.load_full();
         let kinds = interpreter.kinds().into_iter();
-        let place = |kind| (kind, Arc::new(Semaphore::new(OF_KIND_AT_ONCE)));
+        // A kind keeps its places, because former calls of it may still run.
+        let place = |kind| {
+            let kept = former
+                .as_ref()
+                .and_then(|served| served.places.get(&kind))
+                .cloned();
+            let place = kept.unwrap_or_else(|| Arc::new(Semaphore::new(OF_KIND_AT_ONCE)));
+            (kind, place)
+        };
         let places = kinds.map(place).collect();
         self.served.store(Some(Arc::new(Served {
             interpreter,
@@ -94,7 +105,7 @@ impl Scripts {
     ///
     /// # Errors
     ///
-    /// [`HttpError`] if no thread is free before `deadline`.
+    /// [`HttpError`] if no thread is free in time.
     pub(crate) async fn answer(
         &self,
         body: &Bytes,
@@ -108,7 +119,16 @@ impl Scripts {
         let Some(place) = served.places.get(&kind) else {
             return Ok(None);
         };
-        let permits = self.wait(place, deadline).await?;
+        let wait_end = deadline.min(Instant::now() + WAIT_MAX);
+        let permits = self.wait(place, wait_end).await?;
+        // The scripts may have been replaced during the wait.
+        let Some(served) = self
+            .served
+            .load_full()
+            .filter(|served| served.places.contains_key(&kind))
+        else {
+            return Ok(None);
+        };
         let stop = StopOnDrop(StopFlag::default());
         let (flag, bytes) = (stop.0.clone(), body.clone());
         let mut task = AbortOnDropHandle::new(self.threads.spawn(async move {

@@ -287,9 +287,11 @@ fn is_cells_reporting(conditions: Option<&Value>) -> bool {
 /// Returns a number as an integer of 32 bits. A number with a fraction is none.
 fn clamped(value: &Value) -> Option<i64> {
     let limits = i64::from(i32::MIN)..=i64::from(i32::MAX);
+    let float = value.as_f64()?;
     match value.as_i64() {
         Some(number) => Some(number.clamp(*limits.start(), *limits.end())),
-        None if value.as_f64()? < 0.0 => Some(*limits.start()),
-        None => Some(*limits.end()),
+        None if float.fract() != 0.0 => None,
+        #[expect(clippy::cast_possible_truncation, reason = "a float saturates")]
+        None => Some((float as i64).clamp(*limits.start(), *limits.end())),
     }
 }

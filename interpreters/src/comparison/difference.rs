@@ -36,7 +36,10 @@ impl fmt::Display for Side {
                     None => f.write_str(&text),
                 }
             }
-            Self::Refused(problem) => write!(f, "error: {problem}"),
+            // The text can repeat a value of the object, which must not write lines of the report.
+            Self::Refused(problem) => {
+                write!(f, "error: {}", problem.replace(char::is_control, " "))
+            }
             Self::Unanswered => f.write_str("no answer"),
         }
     }

@@ -274,11 +274,12 @@ impl Case<'_> {
         if let Some(spec) = self.subject.object.get("spec") {
             collect_texts(spec, &mut texts);
         }
-        let path =
-            |(kind, namespace, name): &Named| FieldPath::of(&format!("{kind} {namespace}/{name}"));
+        let path = |(_, kind, namespace, name): &Named| {
+            FieldPath::of(kind).child(format!("[{namespace}/{name}]"))
+        };
         let lost = former
             .iter()
-            .filter(|(named, _)| !native.contains_key(*named));
+            .filter(|(named, dependency)| native.get(*named) != Some(*dependency));
         let lost = lost.map(|(named, dependency)| Difference {
             path: path(named),
             former: Side::Value((*dependency).clone()),
@@ -287,20 +288,20 @@ impl Case<'_> {
         });
         let found = native
             .iter()
-            .filter(|(named, _)| !former.contains_key(*named));
+            .filter(|(named, dependency)| former.get(*named) != Some(*dependency));
         let found = found.map(|(named, dependency)| {
             let law = match self.scripted {
                 false if annotation.contains(named) => Some(laws::ANNOTATION_IS_READ),
                 true if !reads_annotation => None,
                 _ => texts
-                    .contains(named.2.as_str())
+                    .contains(named.3.as_str())
                     .then_some(laws::TEMPLATE_IS_READ),
             };
             Difference {
                 path: path(named),
                 former: Side::Absent,
                 native: Side::Value((*dependency).clone()),
-                law: law.filter(|_| named.1 == self.namespace()),
+                law: law.filter(|_| named.2 == self.namespace()),
             }
         });
         lost.chain(found).collect()
@@ -320,20 +321,15 @@ impl Case<'_> {
             let (kind, name) = text.split_once('/')?;
             let is_one =
                 matches!(kind, "ConfigMap" | "Secret") && !name.is_empty() && !name.contains('/');
-            is_one.then(|| {
-                (
-                    kind.to_owned(),
-                    self.namespace().to_owned(),
-                    name.to_owned(),
-                )
-            })
+            let named = ["v1", kind, self.namespace(), name].map(str::to_owned);
+            is_one.then(|| named.into())
         });
         named.collect()
     }
 }
 
-/// Kind, namespace and name of a dependency.
-type Named = (String, String, String);
+/// `apiVersion`, kind, namespace and name of a dependency.
+type Named = (String, String, String, String);
 
 /// Returns the dependencies of an answer.
 fn listed(answer: &Answer) -> BTreeMap<Named, &Value> {
@@ -343,7 +339,8 @@ fn listed(answer: &Answer) -> BTreeMap<Named, &Value> {
             let text = dependency.get(field).and_then(Value::as_str);
             text.unwrap_or("*").to_owned()
         };
-        ((text("kind"), text("namespace"), text("name")), dependency)
+        let named = ["apiVersion", "kind", "namespace", "name"].map(text);
+        (named.into(), dependency)
     });
     named.collect()
 }

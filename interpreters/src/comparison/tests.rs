@@ -192,7 +192,13 @@ fn other_scripts_are_unexplained() {
             "dependencyInterpretation",
             "function GetDependencies(o) return {{apiVersion = 'v1', kind = 'Secret', namespace = 'ns-1', name = 'other'}} end",
             Operation::InterpretDependency,
-            r#"UNEXPLAINED: Secret ns-1/other: {"apiVersion":"v1","kind":"Secret","name":"other","namespace":"ns-1"} -> absent"#,
+            r#"UNEXPLAINED: Secret[ns-1/other]: {"apiVersion":"v1","kind":"Secret","name":"other","namespace":"ns-1"} -> absent"#,
+        ),
+        (
+            "dependencyInterpretation",
+            "function GetDependencies(o) return {{apiVersion = 'example.com/v1', kind = 'ConfigMap', namespace = 'sample', name = 'settings'}} end",
+            Operation::InterpretDependency,
+            r#"UNEXPLAINED: ConfigMap[sample/settings]: {"apiVersion":"example.com/v1""#,
         ),
         (
             "statusReflection",
@@ -269,7 +275,7 @@ fn a_law_does_not_explain_the_difference_of_another_script() {
             "function GetDependencies(o) return {} end",
             Operation::InterpretDependency,
             &unlisted,
-            vec!["ConfigMap sample/settings", "Secret sample/used"],
+            vec!["ConfigMap[sample/settings]", "Secret[sample/used]"],
         ),
     ] {
         let kind = subject.object["kind"].as_str().unwrap();

@@ -1,7 +1,7 @@
 //! The fields in which two JSON values differ.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::fmt::{self, Write};
 
 use serde_json::{Map, Number, Value};
 
@@ -20,7 +20,7 @@ impl FieldPath {
         Self(vec![name.to_owned()])
     }
 
-    fn child(&self, name: impl Into<String>) -> Self {
+    pub(super) fn child(&self, name: impl Into<String>) -> Self {
         let mut parts = self.0.clone();
         parts.push(name.into());
         Self(parts)
@@ -38,7 +38,9 @@ impl FieldPath {
             let inner = part
                 .strip_prefix('[')
                 .and_then(|part| part.strip_suffix(']'));
-            inner.is_some_and(|inner| inner.bytes().all(|byte| byte.is_ascii_digit()))
+            let is_number = |inner: &str| inner.bytes().all(|byte| byte.is_ascii_digit());
+            // A namespace and a name.
+            inner.is_some_and(|inner| is_number(inner) || inner.contains('/'))
         };
         let parts = self.0.iter().map(|part| match is_index(part) {
             true => "[]".to_owned(),
@@ -53,7 +55,13 @@ impl fmt::Display for FieldPath {
         for (index, part) in self.0.iter().enumerate() {
             let is_name = index > 0 && !part.starts_with('[');
             f.write_str(if is_name { "." } else { "" })?;
-            f.write_str(part)?;
+            // An object must not write lines of the report.
+            for character in part.chars() {
+                match character.is_control() {
+                    true => write!(f, "{}", character.escape_default())?,
+                    false => f.write_char(character)?,
+                }
+            }
         }
         Ok(())
     }
@@ -222,6 +230,12 @@ mod tests {
         assert_eq!(found.len(), FIELDS_MAX + 1);
         let end = found.last().map(|(path, ..)| path.to_string());
         assert_eq!(end.as_deref(), Some("x.y[1000].(more)"));
+    }
+
+    #[test]
+    fn a_name_writes_no_lines() {
+        let path = FieldPath::of("a\nb\u{1b}[8m");
+        assert_eq!(path.to_string(), "a\\nb\\u{1b}[8m");
     }
 
     #[test]

@@ -169,7 +169,7 @@ impl JsonReader {
             Value::Integer(value) => number(*value as f64),
             Value::Number(value) => number(*value),
             Value::String(text) => {
-                self.take(text.as_bytes().len())?;
+                self.take(written_size(&text.as_bytes()))?;
                 Ok(Json::String(text.to_string_lossy()))
             }
             Value::Table(table) => self.table(table, depth),
@@ -214,7 +214,7 @@ impl JsonReader {
     ) -> Result<(), NotJson> {
         match key {
             Value::String(key) => {
-                self.take(key.as_bytes().len())?;
+                self.take(written_size(&key.as_bytes()))?;
                 let key = key.to_string_lossy();
                 let value = self.value(value, depth + 1);
                 let value = value.map_err(|error| error.within(&format!(".{key}")))?;
@@ -267,6 +267,17 @@ impl JsonReader {
 struct Entries {
     fields: Map<String, Json>,
     elements: Vec<(i64, Json)>,
+}
+
+/// Returns the size of a text in JSON, in bytes, rounded up. Bytes that are no UTF-8 become a character of 3 bytes.
+fn written_size(text: &[u8]) -> usize {
+    let sizes = text.iter().map(|byte| match byte {
+        0..=0x1f => 6,
+        b'"' | b'\\' => 2,
+        0x80.. => 3,
+        _ => 1,
+    });
+    sizes.sum()
 }
 
 fn number(value: f64) -> Result<Json, NotJson> {

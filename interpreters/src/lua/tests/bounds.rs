@@ -93,6 +93,10 @@ fn a_script_that_exceeds_a_bound_fails_its_own_call() {
             "the result: [901] the result is too large",
         ),
         (
+            "local s = '\\1' for i = 1, 14 do s = s .. s end return {s}",
+            "the result: [0] the result is too large",
+        ),
+        (
             "local s = 'x' for i = 1, 18 do s = s .. s end return {s}",
             "the result: [0] the result is too large",
         ),
