@@ -45,7 +45,9 @@ pub(crate) fn run(args: &VerifyArgs) -> ExitCode {
 }
 
 fn verify(args: &VerifyArgs) -> anyhow::Result<Report> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    // The thread reads pages while others compare.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
         .enable_all()
         .build()?;
     let hub = runtime.block_on(Hub::connect(args))?;

@@ -11,6 +11,7 @@
 
 mod admission;
 pub mod hostile;
+mod script;
 
 use api::quantity::Amount;
 use base64::Engine;
@@ -21,6 +22,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 pub use admission::admit;
+pub use script::script;
 
 /// Asserts that the body is refused, or that Karmada's client accepts the answer (docs/concepts/interpreter.md).
 /// Karmada writes requests in one exact form. A body in another form is decoded by other code, and the answer must be

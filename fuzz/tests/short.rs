@@ -32,7 +32,7 @@ struct Edit {
 }
 
 fn edits() -> impl Strategy<Value = Vec<Edit>> {
-    let token = prop::sample::select(vec![
+    edits_with(vec![
         &b"null"[..],
         b"{}",
         b"[]",
@@ -53,7 +53,38 @@ fn edits() -> impl Strategy<Value = Vec<Edit>> {
         b"\"CREATE\"",
         b"\"name\":",
         b"\"disk\":",
-    ]);
+    ])
+}
+
+/// Edits with words of Lua.
+fn script_edits() -> impl Strategy<Value = Vec<Edit>> {
+    edits_with(vec![
+        &b" nil "[..],
+        b"{}",
+        b"[1]",
+        b" .. ",
+        b"obj",
+        b"#",
+        b" for i = 1, 1e9 do t[i] = i end ",
+        b"pcall(",
+        b"setmetatable({}, {})",
+        b"string.rep('x', 1e9)",
+        b"('a'):find('%f[')",
+        b"leaked = 1 ",
+        b"string.find = nil ",
+        b" return ",
+        b" end ",
+        b"(",
+        b")",
+        b"1e308",
+        b"0/0",
+        b"null",
+        b"\\255",
+    ])
+}
+
+fn edits_with(tokens: Vec<&'static [u8]>) -> impl Strategy<Value = Vec<Edit>> {
+    let token = prop::sample::select(tokens);
     let inserted = prop_oneof![
         3 => token.prop_map(<[u8]>::to_vec),
         1 => vec(any::<u8>(), 0..4),
@@ -94,6 +125,9 @@ fn every_corpus_entry_passes() {
     }
     for text in corpus("quantity") {
         fuzz::quantity(&text);
+    }
+    for text in corpus("script") {
+        fuzz::script(&text);
     }
 }
 
@@ -139,5 +173,20 @@ proptest! {
     fn an_edited_quantity_passes(which in any::<Index>(), edits in edits()) {
         let corpus = corpus("quantity");
         fuzz::quantity(&edited(&corpus[which.index(corpus.len())], &edits));
+    }
+}
+
+proptest! {
+    // A script takes longer than the other inputs.
+    #![proptest_config(ProptestConfig {
+        cases: std::env::var("PROPTEST_CASES").ok().and_then(|c| c.parse().ok()).unwrap_or(2_000),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn an_edited_script_passes(which in any::<Index>(), edits in script_edits()) {
+        let corpus = corpus("script");
+        fuzz::script(&edited(&corpus[which.index(corpus.len())], &edits));
     }
 }

@@ -52,14 +52,21 @@ impl Comparison<'_> {
             Err(error) => return vec![unusable(&error.to_string())],
         };
         let scripted = self.has_script(operation, subject);
-        let former = match scripted {
-            true => answered(&request, self.scripts.interpret(&body, self.now, self.stop)),
-            false => default_of_karmada(&request),
-        };
         let native = match operation {
-            Operation::InterpretComponent => Answered::Unanswered,
-            _ => answered(&request, crate::interpret(&body, self.now)),
+            Operation::InterpretComponent => None,
+            _ => Some(crate::interpret(&body, self.now)),
         };
+        let former = scripted.then(|| self.scripts.interpret(&body, self.now, self.stop));
+        if let (Some(Ok(former)), Some(Ok(native))) = (&former, &native)
+            && former.body == native.body
+        {
+            return Vec::new();
+        }
+        let former = match former {
+            Some(former) => answered(&request, former),
+            None => default_of_karmada(&request),
+        };
+        let native = native.map_or(Answered::Unanswered, |native| answered(&request, native));
         let case = explain::Case {
             operation,
             subject,

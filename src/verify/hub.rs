@@ -13,6 +13,8 @@ use multicluster::connect;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::join::{Join, Joined, List};
 use crate::args::VerifyArgs;
@@ -20,8 +22,11 @@ use crate::user_agent::user_agent;
 
 /// Objects in one page of a list (client-go's default).
 const PAGE: u32 = 500;
+/// Pages of a list that are read before they are needed.
+const AHEAD: usize = 2;
 
 /// The hub.
+#[derive(Clone)]
 pub(super) struct Hub {
     client: Client,
     /// Address of its API server.
@@ -112,21 +117,19 @@ impl Hub {
         let plural = format!("{}s", kind.as_str().to_lowercase());
         let objects = format!("/apis/{}/{}/{plural}", api::GROUP, api::VERSION);
         let bindings = ResourceBinding::url_path(&(), None);
-        let (mut of_objects, mut of_bindings) = (None, None);
+        let mut objects = self.pages::<Value>(objects);
+        let mut bindings = self.pages::<ResourceBinding>(bindings);
         let mut join = Join::new(kind.as_str());
         while let Some(list) = join.next() {
             match list {
                 List::Objects => {
-                    let page: Page<Value> = self.page(&objects, of_objects.take()).await?;
-                    of_objects = token(page.metadata);
-                    let items = page.items.into_iter().map(|item| named(item, kind));
-                    join.add_objects(items.collect(), of_objects.is_none());
+                    let (items, is_last) = objects.next().await?;
+                    let items = items.into_iter().map(|item| named(item, kind));
+                    join.add_objects(items.collect(), is_last);
                 }
                 List::Bindings => {
-                    let page: Page<ResourceBinding> =
-                        self.page(&bindings, of_bindings.take()).await?;
-                    of_bindings = token(page.metadata);
-                    join.add_bindings(page.items, of_bindings.is_none());
+                    let (items, is_last) = bindings.next().await?;
+                    join.add_bindings(items, is_last);
                 }
             }
             for joined in join.take() {
@@ -134,6 +137,31 @@ impl Hub {
             }
         }
         Ok(())
+    }
+
+    /// Reads a list in the background, page by page.
+    fn pages<T: DeserializeOwned + Send + 'static>(&self, path: String) -> Pages<T> {
+        let hub = self.clone();
+        let (sender, receiver) = mpsc::channel(AHEAD);
+        let task = tokio::spawn(async move {
+            let mut token = None;
+            loop {
+                let page = hub.page(&path, token.take()).await;
+                let page = page.map(|page: Page<T>| {
+                    token = continue_token(page.metadata);
+                    (page.items, token.is_none())
+                });
+                let is_over = !matches!(page, Ok((_, false)));
+                // Without a receiver, nobody needs the rest.
+                if sender.send(page).await.is_err() || is_over {
+                    break;
+                }
+            }
+        });
+        Pages {
+            receiver,
+            _task: AbortOnDropHandle::new(task),
+        }
     }
 
     async fn page<T: DeserializeOwned>(
@@ -158,8 +186,22 @@ impl Hub {
     }
 }
 
+/// A list that is read in the background.
+struct Pages<T> {
+    receiver: mpsc::Receiver<anyhow::Result<(Vec<T>, bool)>>,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl<T> Pages<T> {
+    /// Returns the elements of the next page, and whether it is the last one.
+    async fn next(&mut self) -> anyhow::Result<(Vec<T>, bool)> {
+        let page = self.receiver.recv().await;
+        page.context("the list has ended")?
+    }
+}
+
 /// Returns the token of the next page.
-fn token(metadata: ListMeta) -> Option<String> {
+fn continue_token(metadata: ListMeta) -> Option<String> {
     metadata.continue_.filter(|token| !token.is_empty())
 }
 
