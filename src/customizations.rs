@@ -62,7 +62,7 @@ struct Loader {
     directory: PathBuf,
     scripts: Arc<Scripts>,
     metrics: Metrics,
-    /// What was read last, or why it could not be read.
+    /// The result of the last reading.
     last: Option<Result<Contents, String>>,
     /// Whether `last` was loaded.
     is_loaded: bool,
@@ -212,8 +212,7 @@ fn compile(contents: &Contents) -> anyhow::Result<(usize, LuaInterpreter)> {
 /// Checks that the native interpreter does not answer for the kind of a customization.
 fn require_other_kind(customization: &ResourceInterpreterCustomization) -> anyhow::Result<()> {
     let target = &customization.spec.target;
-    let mut native = InterpretedKind::ALL.into_iter();
-    if target.api_version == api::API_VERSION && native.any(|kind| kind.as_str() == target.kind) {
+    if InterpretedKind::of_target(&target.api_version, &target.kind).is_some() {
         bail!(
             "ResourceInterpreterCustomization {}: spec.target: {} is interpreted natively, so the scripts would never run: \
              remove the customization",

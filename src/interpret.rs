@@ -11,13 +11,13 @@ use std::thread;
 
 use anyhow::bail;
 use interpreters::caller::{Answer, Request};
-use interpreters::lua::{Limits, LuaInterpreter, StopFlag};
+use interpreters::lua::{Limits, LuaInterpreter, SCRIPT_TIME, StopFlag};
 use interpreters::{InterpretError, Interpretation, Operation};
 use multicluster::clock;
 use serde_json::Value;
 
 use crate::args::{InterpretArgs, InterpretTask, ObjectSource};
-use crate::scripts::{SCRIPT_END, SCRIPT_TIME};
+use crate::scripts::SCRIPT_END;
 use crate::terminal::{self, NO_ANSWER};
 use crate::{object_files, scripts};
 use objects::RequestObjects;

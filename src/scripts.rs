@@ -6,8 +6,6 @@ use anyhow::anyhow;
 use api::karmada::ResourceInterpreterCustomization;
 use interpreters::lua::{CustomizationError, Limits, LuaInterpreter};
 
-/// Time limit of a script, as in Karmada.
-pub(crate) const SCRIPT_TIME: Duration = Duration::from_secs(1);
 /// Time in which a script that is stopped must end. Lua cannot stop inside its own functions.
 pub(crate) const SCRIPT_END: Duration = Duration::from_secs(5);
 

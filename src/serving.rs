@@ -166,10 +166,7 @@ impl Servers {
             .on_thread_start(|| lower_priority(LONG_WORK_NICE))
             .enable_time()
             .build()?;
-        let handle = runtime.handle().clone();
-        self.add_runtime(&handle);
-        let _first = self.long_work.set(OwnRuntime(Some(runtime)));
-        Ok(handle)
+        Ok(self.keep_runtime(&self.long_work, runtime))
     }
 
     /// Starts the runtime for Lua scripts.
@@ -183,10 +180,15 @@ impl Servers {
             .thread_name("scripts")
             .on_thread_start(|| lower_priority(SCRIPT_NICE))
             .build()?;
+        Ok(self.keep_runtime(&self.script, runtime))
+    }
+
+    /// Keeps a runtime as long as the process lives.
+    fn keep_runtime(&self, place: &OnceLock<OwnRuntime>, runtime: Runtime) -> Handle {
         let handle = runtime.handle().clone();
         self.add_runtime(&handle);
-        let _first = self.script.set(OwnRuntime(Some(runtime)));
-        Ok(handle)
+        let _first = place.set(OwnRuntime(Some(runtime)));
+        handle
     }
 
     fn add_runtime(&self, runtime: &Handle) {

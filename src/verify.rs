@@ -14,11 +14,10 @@ use std::process::ExitCode;
 use api::karmada::ResourceInterpreterCustomization;
 use interpreters::InterpretedKind;
 use interpreters::comparison::varied;
-use interpreters::lua::Limits;
+use interpreters::lua::{Limits, SCRIPT_TIME};
 use multicluster::clock;
 
 use crate::args::VerifyArgs;
-use crate::scripts::SCRIPT_TIME;
 use crate::{object_files, scripts, terminal};
 use answerers::{answerers, compared};
 use bases::Bases;
@@ -112,8 +111,7 @@ fn verify(args: &VerifyArgs) -> anyhow::Result<Report> {
 /// Returns whether a customization is for a kind that the native interpreter interprets.
 fn is_for_our_kinds(customization: &ResourceInterpreterCustomization) -> bool {
     let target = &customization.spec.target;
-    let mut kinds = InterpretedKind::ALL.into_iter();
-    target.api_version == api::API_VERSION && kinds.any(|kind| kind.as_str() == target.kind)
+    InterpretedKind::of_target(&target.api_version, &target.kind).is_some()
 }
 
 fn names(customizations: &[ResourceInterpreterCustomization]) -> Vec<String> {

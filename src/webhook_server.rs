@@ -55,7 +55,7 @@ impl Listeners {
     }
 }
 
-/// What the webhook server serves beside the native interpreter.
+/// The parts of the webhook server beside the native interpreter.
 #[derive(Default)]
 pub(crate) struct Protocols {
     /// Admission, if it is served.

@@ -204,9 +204,7 @@ pub(crate) fn of_instance_spec<'a>(
             CONFIG_MAP => &mut config_maps,
             _ => &mut secrets,
         };
-        if !name.is_empty() {
-            names.push(name.to_owned().into());
-        }
+        names.push(name.to_owned().into());
     }
     for names in [&mut config_maps, &mut secrets] {
         names.sort_unstable();
@@ -220,9 +218,9 @@ pub(crate) fn of_instance_spec<'a>(
     })
 }
 
-/// Returns the quoted `Kind/name` tokens in the annotation. Tokens of other kinds are skipped. The Lua customization
-/// that this crate replaces did the same.
-fn tokens(annotation: &str) -> impl Iterator<Item = (&'static str, &str)> {
+/// Returns the quoted `Kind/name` tokens in the annotation. Tokens of other kinds and without a name are skipped. The Lua
+/// customization that this crate replaces did the same.
+pub(crate) fn tokens(annotation: &str) -> impl Iterator<Item = (&'static str, &str)> {
     annotation
         .split('"')
         .skip(1)
@@ -232,7 +230,8 @@ fn tokens(annotation: &str) -> impl Iterator<Item = (&'static str, &str)> {
             let kind = [CONFIG_MAP, SECRET]
                 .into_iter()
                 .find(|supported| *supported == kind)?;
-            (!name.contains('/')).then_some((kind, name))
+            let is_name = !name.is_empty() && !name.contains('/');
+            is_name.then_some((kind, name))
         })
 }
 

@@ -27,7 +27,7 @@ use jiff::Timestamp;
 use mlua::{MultiValue, Table, Value};
 use serde_json::Value as Json;
 
-pub use budget::{Limits, StopFlag};
+pub use budget::{Limits, SCRIPT_TIME, StopFlag};
 pub use customization::CustomizationError;
 
 use crate::error::InterpretError;

@@ -28,7 +28,7 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 1000)]
     pub(crate) cases: u64,
 
-    /// First seed of the generated objects. The same seeds and the same objects give the same variations.
+    /// First seed of the generated objects. The same seed and the same object give the same variation.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub(crate) seed: u64,
 

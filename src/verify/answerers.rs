@@ -1,4 +1,4 @@
-//! What answers each operation today.
+//! The answerer of each operation: today, and after the customizations are removed.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use interpreters::{InterpretedKind, Operation};
 
 use super::hub::RegisteredWebhook;
 
-/// What answers an operation today.
+/// The answerer of an operation today.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answerer {
     /// The scripts of these customizations. After their removal, the successor answers.
@@ -18,7 +18,7 @@ pub(super) enum Answerer {
     Default,
 }
 
-/// What answers an operation after the customizations are removed.
+/// The answerer of an operation after the customizations are removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Successor {
     /// compute-federation.
@@ -41,11 +41,10 @@ impl Successor {
     }
 }
 
-/// What answers today, by kind and operation.
+/// The answerers of today, by kind and operation.
 pub(super) type Answerers = BTreeMap<(InterpretedKind, Operation), Answerer>;
 
-/// Returns what answers today, for the kinds that have a script.
-/// `registration` is the name of the webhook configuration of compute-federation.
+/// Returns the answerers of today, for the kinds that have a script. `registration` is the name of the webhook configuration of compute-federation.
 pub(super) fn answerers(
     scripts: &LuaInterpreter,
     webhooks: &[RegisteredWebhook],

@@ -49,7 +49,7 @@ pub(super) struct Example {
     pub(super) native: String,
 }
 
-/// What was compared.
+/// Numbers of compared objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Counts {
     /// Number of objects whose answers were compared.

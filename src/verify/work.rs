@@ -30,7 +30,7 @@ pub(super) struct Job {
     pub(super) subject: Subject,
 }
 
-/// What is compared.
+/// The inputs of the comparison.
 pub(super) struct Task<'t> {
     /// Time limit of a script. A script can have up to twice this time.
     pub(super) script_time: Duration,
@@ -57,7 +57,7 @@ struct Current {
     stop: StopFlag,
 }
 
-/// What all threads share.
+/// The state that all threads share.
 #[derive(Default)]
 struct Watched {
     threads: Vec<Mutex<Current>>,

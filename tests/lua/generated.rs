@@ -65,7 +65,7 @@ fn variable(name: &str) -> Option<u64> {
     Some(number.unwrap_or_else(|_| panic!("{name} is {value:?}, must be a number")))
 }
 
-/// What the comparisons have found.
+/// The results of all comparisons.
 #[derive(Default)]
 struct Findings {
     outcomes: BTreeMap<ComparisonOutcome, u64>,

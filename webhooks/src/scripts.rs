@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
-use interpreters::lua::{Limits, LuaInterpreter, StopFlag};
+use interpreters::lua::{Limits, LuaInterpreter, SCRIPT_TIME, StopFlag};
 use interpreters::{InterpretError, Interpretation};
 use jiff::Timestamp;
 use tokio::runtime::Handle;
@@ -31,8 +31,6 @@ const OF_KIND_AT_ONCE: usize = SCRIPTS_AT_ONCE - 1;
 const SERVED_MEMORY_MAX: usize = 32 << 20;
 /// Memory of the result of a script, in bytes.
 const SERVED_RESULT_MAX: usize = 8 << 20;
-/// Time limit of a script, as in Karmada.
-const SCRIPT_TIME: Duration = Duration::from_secs(1);
 /// Time for which a script that was stopped may answer with its error.
 const STOP_TIME: Duration = Duration::from_millis(100);
 /// Longest wait for a thread.

@@ -20,7 +20,7 @@ const REQUIRED: [&str; 4] = [
 ];
 const UPDATED_REPLICAS: &str = "updatedReplicas";
 
-/// What one cell reports.
+/// The report of one cell.
 struct Cell<'s> {
     name: &'s str,
     applied: bool,
@@ -62,8 +62,10 @@ pub(super) struct StatusCase<'s> {
     /// Whether the script does what the replaced customization does: it takes the status of the first cell.
     takes_first_cell: bool,
     cells: Vec<Cell<'s>>,
+    /// The names of the cells.
+    names: BTreeSet<&'s str>,
     /// The whole status that the native interpreter answers.
-    native: Option<Value>,
+    native: Option<&'s Value>,
 }
 
 impl<'s> StatusCase<'s> {
@@ -71,7 +73,7 @@ impl<'s> StatusCase<'s> {
         subject: &'s Subject,
         scripted: bool,
         former: Option<&Value>,
-        native: Option<&Value>,
+        native: Option<&'s Value>,
     ) -> Self {
         let cells: Vec<_> = subject.items.iter().map(Cell::of).collect();
         let of_first = cells.first().and_then(|cell| cell.status);
@@ -82,8 +84,9 @@ impl<'s> StatusCase<'s> {
             kind: kind.and_then(InterpretedKind::from_name),
             scripted,
             takes_first_cell: expected.and_then(in_lua) == former.and_then(in_lua),
+            names: cells.iter().map(|cell| cell.name).collect(),
             cells,
-            native: native.cloned(),
+            native,
         }
     }
 
@@ -115,7 +118,7 @@ impl<'s> StatusCase<'s> {
 
     fn of_instance(&self) -> Option<&'static Law> {
         let of_hub = self.subject.object.get("status");
-        let whole = self.native.as_ref();
+        let whole = self.native;
         let of_cells = self.cells.iter().filter_map(|cell| cell.status);
         let mut known = of_cells.chain(of_hub);
         let first = self.cells.first()?;
@@ -138,7 +141,7 @@ impl<'s> StatusCase<'s> {
             Some(_) if self.cells.iter().any(Cell::is_invalid) => {
                 Some(laws::INVALID_REPORTS_DO_NOT_COUNT)
             }
-            Some(_) if reports => (self.is_several()).then_some(laws::COUNTERS_ARE_SUMMED),
+            Some(_) if reports => self.is_several().then_some(laws::COUNTERS_ARE_SUMMED),
             Some(_) => Some(laws::SILENT_CELLS_ARE_NAMED),
         }
     }
@@ -236,14 +239,12 @@ impl<'s> StatusCase<'s> {
 
     /// Returns whether several cells are in the list.
     fn is_several(&self) -> bool {
-        let names: BTreeSet<_> = self.cells.iter().map(|cell| cell.name).collect();
-        names.len() > 1
+        self.names.len() > 1
     }
 
     /// Returns whether the native status names exactly cells of the list.
     fn is_memory(&self, field: &[&str]) -> bool {
-        let names: BTreeSet<_> = self.cells.iter().map(|cell| cell.name).collect();
-        let native = self.native.as_ref();
+        let (names, native) = (&self.names, self.native);
         let name = native.and_then(|status| status.get("reportingCell")?.as_str());
         let entries = native.and_then(|status| status.get("cells")?.as_array());
         let in_entries = entries

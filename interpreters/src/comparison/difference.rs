@@ -50,15 +50,15 @@ impl fmt::Display for Side {
 pub struct Difference {
     /// Path of the field in the answer, or in the object that results.
     pub path: FieldPath,
-    /// What Karmada gets today.
+    /// The side of today.
     pub former: Side,
-    /// What the native interpreter answers.
+    /// The side of the native interpreter.
     pub native: Side,
     /// The law that intends the difference. `None` if the difference is unexplained.
     pub law: Option<&'static Law>,
 }
 
-/// What an interpreter says.
+/// The answer of an interpreter, or the reason why there is none.
 #[derive(Debug)]
 pub(super) enum Answered {
     Answer(Answer),

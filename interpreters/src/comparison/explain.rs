@@ -12,6 +12,7 @@ use super::laws::{self, Law};
 use super::subject::{HELPERS, Subject};
 use super::value_diff::{FieldPath, field_differences, in_lua, is_empty};
 use crate::caller::Answer;
+use crate::dependencies::tokens;
 use crate::review::Operation;
 
 /// The circumstances of a difference.
@@ -316,13 +317,9 @@ impl Case<'_> {
     fn in_annotation(&self) -> BTreeSet<Named> {
         let annotations = self.subject.object.pointer("/metadata/annotations");
         let annotation = annotations.and_then(|all| all.get(EXPECTED_REFERENCED_DATA)?.as_str());
-        let quoted = annotation.unwrap_or_default().split('"').skip(1).step_by(2);
-        let named = quoted.filter_map(|text| {
-            let (kind, name) = text.split_once('/')?;
-            let is_one =
-                matches!(kind, "ConfigMap" | "Secret") && !name.is_empty() && !name.contains('/');
-            let named = ["v1", kind, self.namespace(), name].map(str::to_owned);
-            is_one.then(|| named.into())
+        let named = tokens(annotation.unwrap_or_default()).map(|(kind, name)| {
+            let named = ["v1", kind, self.namespace(), name];
+            named.map(str::to_owned).into()
         });
         named.collect()
     }

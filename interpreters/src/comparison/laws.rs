@@ -11,7 +11,7 @@ pub struct Law {
     pub operation: Option<Operation>,
     /// The kind, if the law is for one kind only.
     pub kind: Option<InterpretedKind>,
-    /// What changes, and why.
+    /// The change, and its reason.
     pub change: &'static str,
     /// The page of docs/ that states the rule of the native interpreter.
     pub source: &'static str,

@@ -148,7 +148,7 @@ fn several_cells_and_silent_cells_are_named() {
     }
 }
 
-/// What the scripts of the replaced customization do not do has no law.
+/// No law explains a script that does something else than the replaced customization.
 #[test]
 fn other_scripts_are_unexplained() {
     for (rule, script, operation, expected) in [

@@ -61,7 +61,7 @@ fn status_of(subject: &Subject) -> Value {
     };
     let sample = || status(&Subject::sample(kind).object);
     let mut reported = known.or_else(sample).unwrap_or_default();
-    // What only the status on the hub has.
+    // A cell does not report these fields.
     for field in ["cells", "reportingCell"] {
         remove(&mut reported, field);
     }

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
+/// Time limit of a script, as in Karmada. The caller keeps it with a [`StopFlag`].
+pub const SCRIPT_TIME: Duration = Duration::from_secs(1);
 /// Instructions of a call.
 const INSTRUCTIONS_MAX: u64 = 20_000_000;
 /// Memory of a call, in bytes.

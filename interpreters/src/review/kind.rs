@@ -21,6 +21,13 @@ impl InterpretedKind {
         }
     }
 
+    /// Returns the kind that a customization targets. `None` if this crate does not interpret it.
+    pub fn of_target(api_version: &str, kind: &str) -> Option<Self> {
+        (api_version == api::API_VERSION)
+            .then(|| Self::from_name(kind))
+            .flatten()
+    }
+
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }

@@ -68,9 +68,9 @@ pub struct Comparison {
     pub number: u64,
     /// The result of the comparison.
     pub outcome: ComparisonOutcome,
-    /// What Karmada's client takes from the answer. It is there if the outcome is `Unstable` or `Different`.
+    /// The result that Karmada's client takes from the answer, if the outcome is `Unstable` or `Different`.
     pub ours: Option<ComparedResult>,
-    /// What the engine has found. It is there if the outcome is `Unstable` or `Different`.
+    /// The result of the engine, if the outcome is `Unstable` or `Different`.
     pub engine: Option<ComparedResult>,
 }
 
