@@ -208,6 +208,9 @@ pub(crate) async fn a_change_makes_only_the_necessary_writes(
     let position = AuditPosition::now(federation.planes())?;
     space.create_workload("web", &[("us", &["DFW"], 1)]).await?;
     space.until_settled("web", 1).await?;
+    // The status can arrive before the Instances.
+    let first = "web-us-dfw-0";
+    space.until_instances(space.in_project(), &[first]).await?;
     // Controllers write Events later than the objects.
     quiet(federation).await?;
     let created = [
@@ -229,6 +232,8 @@ pub(crate) async fn a_change_makes_only_the_necessary_writes(
     let more = workload("web", &[("us", &["DFW"], 2)]);
     patch::<Workload>(&space.in_project(), "web", json!({"spec": more["spec"]})).await?;
     space.until_settled("web", 2).await?;
+    let both = [first, "web-us-dfw-1"];
+    space.until_instances(space.in_project(), &both).await?;
     quiet(federation).await?;
     let scaled = [
         ("hub patch workloaddeployments", 1),

@@ -27,6 +27,14 @@ const ONLY_IN_TROUBLE: [&str; 2] = [
     "compute_federation_certificate_problem",
     "compute_federation_quarantined_objects",
 ];
+/// A customization of a kind that is not native.
+const CUSTOMIZATION: &str = "
+    apiVersion: config.karmada.io/v1alpha1
+    kind: ResourceInterpreterCustomization
+    metadata: {name: pods}
+    spec:
+      target: {apiVersion: v1, kind: Pod}
+      customizations: {healthInterpretation: {luaScript: 'function InterpretHealth(pod) return true end'}}";
 /// The objects in the caches of processes that do not lead.
 const OBJECTS_OF_STANDBYS: &str = "query?query=sum(compute_federation_cached_objects%20unless%20\
     on(namespace,job,instance)%20compute_federation_leader==1)";
@@ -49,7 +57,10 @@ async fn is_scraped(federation: &Federation) -> anyhow::Result<()> {
         &format!("--leader-elect-namespace={}", space.name),
     ];
     allow_leader_election(&federation.project().client(), &space.name).await?;
-    serve_metrics_over_tls(federation, &election).await?;
+    let customizations = directory.join("customizations");
+    fs::create_dir(&customizations)?;
+    fs::write(customizations.join("pods.yaml"), CUSTOMIZATION)?;
+    serve_metrics_over_tls(federation, &election, &customizations).await?;
     let standby = Standby::start(federation, &directory, &election).await?;
     federation.register_admission().await?;
     for account in ["scraper", "stranger"] {
@@ -137,9 +148,13 @@ impl Standby {
     }
 }
 
-/// Restarts the management process with leader election and a secure metrics server. Its certificate is the one of the
-/// webhook server.
-async fn serve_metrics_over_tls(federation: &Federation, election: &[&str]) -> anyhow::Result<()> {
+/// Restarts the management process with leader election, a secure metrics server and these customizations. The
+/// certificate of the metrics server is the one of the webhook server.
+async fn serve_metrics_over_tls(
+    federation: &Federation,
+    election: &[&str],
+    customizations: &Path,
+) -> anyhow::Result<()> {
     let mut manager = federation.management()?.lock().await;
     manager.add_flags(election);
     let file = config_file(federation);
@@ -147,6 +162,7 @@ async fn serve_metrics_over_tls(federation: &Federation, election: &[&str]) -> a
     let certificates = config["webhookServer"]["tls"].clone();
     config["metricsServer"]["secureServing"] = true.into();
     config["metricsServer"]["tls"] = certificates;
+    config["interpreterCustomizations"] = json!({"directory": customizations});
     fs::write(&file, config.to_string())?;
     manager.terminate().await;
     manager.restart().await

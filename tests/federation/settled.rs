@@ -3,14 +3,12 @@
 use std::time::Duration;
 
 use anyhow::ensure;
-use api::Instance;
 use harness::Federation;
 use harness::audit::{AuditPosition, Write};
 use harness::wait;
-use kube::api::ListParams;
 use tokio::time::sleep;
 
-use crate::fixture::{DFW, ORD, Space, WITHIN};
+use crate::fixture::{DFW, ORD, Space};
 
 /// Time during which no write may happen.
 pub(crate) const SILENCE: Duration = Duration::from_mins(1);
@@ -33,14 +31,15 @@ async fn is_silent(federation: &Federation, time: Duration) -> anyhow::Result<()
         .await?;
     let all = AuditPosition::now(federation.planes())?;
     space.until_settled("web", 5).await?;
-    // A test that changes the CRDs delays the watches of the processes. The status can arrive before the Instances.
-    let projected = || async {
-        let instances = space.in_project::<Instance>();
-        let found = instances.list(&ListParams::default()).await?.items.len();
-        ensure!(found == 5, "{found} Instances in the project");
-        Ok(())
-    };
-    wait::eventually("all Instances are in the project", WITHIN, projected).await?;
+    // The status can arrive before the Instances.
+    let names = [
+        "web-south-dfw-0",
+        "web-us-dfw-0",
+        "web-us-dfw-1",
+        "web-us-ord-0",
+        "web-us-ord-1",
+    ];
+    space.until_instances(space.in_project(), &names).await?;
     // The earlier writes prove that the test counts the writes of compute-federation.
     assert!(!ours(all.writes()?).is_empty());
 

@@ -207,6 +207,8 @@ impl Retry {
     /// failed too. Otherwise a watch that is always refused would be retried every second. The wait is at least
     /// [`LONGEST`] if the API server does not serve the kind or forbids it, as in a suspended project. Another failure
     /// after that is the first in its row: an API server that starts forbids everything first, and is often too busy next.
+    /// So is a 429 after a success. The API server has answered the watch before, and says when it will answer again, for
+    /// example after each change of a CRD.
     pub(super) fn after(&mut self, error: &watcher::Error) -> RetryWait {
         if self.has_held() {
             self.backoff.reset();
@@ -216,7 +218,8 @@ impl Retry {
         // The first failure after a success is no outage: the API server has just answered.
         self.outage |= since.is_none() && is_outage(error);
         let refused = is_forbidden(error) || is_not_served(error);
-        if mem::replace(&mut self.refused, refused) && !refused {
+        let is_busy = answer(error).is_some_and(|status| status.code == 429);
+        if mem::replace(&mut self.refused, refused) && !refused || is_busy && since.is_some() {
             self.backoff.reset();
         }
         let backoff = self

@@ -37,12 +37,7 @@ where
             Verdict::ContinuesIfKnown { reported } => match self.is_known(follower).await {
                 Ok(true) => reported,
                 Ok(false) => return Ok(Some(follower.restored())),
-                // Only a list shows the changes. This is no proof of a restore, so other kinds are not listed.
-                Err(kube::Error::Api(status)) if status.code == 410 => {
-                    return Ok(Some(End::Lost(
-                        "the API server no longer has the version of the watch",
-                    )));
-                }
+                // After a 410 only a list shows the changes. This is no proof of a restore, so other kinds are not listed.
                 Err(error) => return Err(watcher::Error::WatchStartFailed(error)),
             },
             Verdict::Restored => return Ok(Some(follower.restored())),

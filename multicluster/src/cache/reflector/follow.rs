@@ -13,7 +13,7 @@ use tracing::info;
 
 use super::{CacheEntry, Debug, DeserializeOwned, Follower, Reflector, Resource, Tolerant};
 use crate::cache::list_watch::WatchEvents;
-use crate::cache::sync_state::SyncState;
+use crate::cache::sync_state::{SyncState, answer};
 
 /// Shortest time between the starts of two watches, if the API server ends them normally.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -45,6 +45,19 @@ pub(super) enum End {
     Failed(watcher::Error),
 }
 
+impl End {
+    /// Returns the end of a watch that has failed or could not begin. A 410 is no failure of the API server: it no
+    /// longer has the version of the watch, for example after a change of the CRD.
+    fn of(error: watcher::Error) -> Self {
+        match answer(&error) {
+            Some(status) if status.code == 410 => {
+                Self::Lost("the API server no longer has the version of the watch")
+            }
+            _ => Self::Failed(error),
+        }
+    }
+}
+
 impl<K> Reflector<K>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
@@ -59,20 +72,8 @@ where
                 self.succeeded(follower);
                 continue;
             };
-            let watch = follower.source.watch(&version);
-            let mut events = match follower.permit.hold(watch).await {
-                Ok(events) => events,
-                Err(error) => return watcher::Error::WatchStartFailed(error),
-            };
             let begin = Instant::now();
-            let end = match self.check(follower, &mut events).await {
-                Ok(None) => {
-                    self.succeeded(follower);
-                    self.apply_events(follower, &mut events).await
-                }
-                Ok(Some(end)) => end,
-                Err(error) => return error,
-            };
+            let end = self.watch(follower, &version).await;
             match end {
                 End::Normal => {
                     self.until_turn(follower, begin.elapsed()).await;
@@ -97,6 +98,23 @@ where
                     return error;
                 }
             }
+        }
+    }
+
+    /// Watches from this version, and returns why the watch has ended.
+    async fn watch(&mut self, follower: &mut Follower<K>, version: &str) -> End {
+        let watch = follower.source.watch(version);
+        let mut events = match follower.permit.hold(watch).await {
+            Ok(events) => events,
+            Err(error) => return End::of(watcher::Error::WatchStartFailed(error)),
+        };
+        match self.check(follower, &mut events).await {
+            Ok(None) => {
+                self.succeeded(follower);
+                self.apply_events(follower, &mut events).await
+            }
+            Ok(Some(end)) => end,
+            Err(error) => End::of(error),
         }
     }
 
@@ -206,7 +224,7 @@ where
                 .position
                 .advance(&bookmark.metadata.resource_version),
             Ok(WatchEvent::Error(status)) => {
-                return Err(End::Failed(watcher::Error::WatchError(status)));
+                return Err(End::of(watcher::Error::WatchError(status)));
             }
             Err(kube::Error::ReadEvents(error)) if is_silence(&error) => {
                 // Kinds that never change are silent. The check finds out whether the API server was restored.

@@ -241,9 +241,30 @@ async fn a_watch_that_is_refused_resumes_without_a_list() {
         .server
         .fail(Fault::refuse(410).on(&[Verb::Watch]).times(1));
     following.server.end_watches();
-    following.until(|it| it.state().contains("410")).await;
+    following
+        .until(|it| lists_and_checks(&it.server).0 == 1)
+        .await;
     following.until(|it| it.state() == "a@2").await;
     assert_eq!(lists_and_checks(&following.server).0, 1);
+}
+
+/// After a change of a CRD, an API server ends the watches, answers 429 for a while, and then has no former version.
+#[tokio::test(start_paused = true)]
+async fn changes_of_a_crd_one_after_the_other_are_followed_without_long_waits() {
+    let following = following().await;
+    for round in 0..20 {
+        let watch = |code| Fault::refuse(code).on(&[Verb::Watch]);
+        following.server.fail(watch(429).times(2));
+        following.server.fail(watch(410).times(1));
+        following.server.end_watches();
+        following.server.put(config_map("a"));
+        let begin = Instant::now();
+        let expected = format!("a@{}", round + 3);
+        following.until(|it| it.state() == expected).await;
+        // Two waits after the 429, and one after the 410.
+        assert!(begin.elapsed() < Duration::from_secs(15), "{round}");
+        following.until(|it| it.server.watches() == 1).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
