@@ -123,6 +123,7 @@ impl Standby {
         config["metricsServer"] =
             json!({"secureServing": false, "bindAddress": format!("127.0.0.1:{metrics}")});
         config["webhookServer"] = Value::Null;
+        config["interpreterCustomizations"] = Value::Null;
         let file = directory.join("standby.yaml");
         fs::write(&file, config.to_string())?;
         let manager = PlaneUser::manager();
