@@ -10,10 +10,10 @@ mod report;
 mod work;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use api::karmada::ResourceInterpreterCustomization;
 use interpreters::InterpretedKind;
-use interpreters::comparison::varied;
 use interpreters::lua::{Limits, SCRIPT_TIME};
 use multicluster::clock;
 
@@ -21,10 +21,9 @@ use crate::args::VerifyArgs;
 use crate::{object_files, scripts, terminal};
 use answerers::{answerers, compared};
 use bases::Bases;
-use findings::Origin;
 use hub::Hub;
 use report::Report;
-use work::{Job, Task};
+use work::{Job, Source, Task};
 
 /// Exit code if a difference is unexplained.
 const UNEXPLAINED: u8 = 1;
@@ -71,14 +70,12 @@ fn verify(args: &VerifyArgs) -> anyhow::Result<Report> {
     let (on_hub, generated) = work::compare(&task, |feeder| {
         let mut bases = Bases::default();
         for kind in compared.keys().copied() {
-            let read = hub.subjects(kind, |subject| {
-                bases.add(kind, &subject);
-                let origin = Origin::Hub;
-                feeder.add(Job {
-                    kind,
-                    origin,
-                    subject,
-                })
+            let read = hub.objects(kind, |joined| {
+                if bases.has_room(kind) {
+                    bases.add(kind, hub::subject(kind, &joined)?);
+                }
+                let source = Source::Hub(Box::new(joined));
+                feeder.add(Job { kind, source })
             });
             runtime.block_on(read)?;
         }
@@ -88,11 +85,8 @@ fn verify(args: &VerifyArgs) -> anyhow::Result<Report> {
             let Some((kind, base)) = bases.of_seed(seed) else {
                 break;
             };
-            feeder.add(Job {
-                kind,
-                origin: Origin::Generated(seed),
-                subject: varied(base, seed, task.now),
-            })?;
+            let source = Source::Variation(Arc::clone(base), seed);
+            feeder.add(Job { kind, source })?;
         }
         Ok(())
     })?;

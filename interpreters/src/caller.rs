@@ -91,7 +91,7 @@ pub struct Answer {
     pub fields: Map<String, Value>,
     /// The JSON patch (RFC 6902) of an operation that changes the object.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub patch: Option<Value>,
+    pub patch: Option<Patch>,
     /// The object after the patch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<Value>,
@@ -113,18 +113,11 @@ pub enum AnswerError {
 
 #[derive(Deserialize)]
 struct Review {
-    response: Response,
+    response: Map<String, Value>,
 }
 
-#[derive(Deserialize)]
-struct Response {
-    patch: Option<String>,
-    #[serde(flatten)]
-    fields: Map<String, Value>,
-}
-
-/// Fields of a response that say nothing about the object.
-const OF_PROTOCOL: [&str; 4] = ["uid", "successful", "status", "patchType"];
+/// Fields of a response that say nothing about the object, and the encoded patch.
+const OF_PROTOCOL: [&str; 5] = ["uid", "successful", "status", "patchType", "patch"];
 
 impl Answer {
     /// Decodes the body of an answer that succeeded. `object` is the object of the request.
@@ -134,23 +127,24 @@ impl Answer {
     /// [`AnswerError`].
     pub fn decode(operation: Operation, body: &[u8], object: &Value) -> Result<Self, AnswerError> {
         let Review { response } = serde_json::from_slice(body)?;
+        let mut fields = response;
+        let patch = fields.get("patch").map(Option::<String>::deserialize);
+        let patch = patch.transpose()?.flatten();
+        fields.retain(|field, _| !OF_PROTOCOL.contains(&field.as_str()));
         let mut answer = Self {
             operation: operation.as_str(),
-            fields: response.fields,
+            fields,
             patch: None,
             object: None,
         };
-        answer
-            .fields
-            .retain(|field, _| !OF_PROTOCOL.contains(&field.as_str()));
         if operation.changes_object() {
-            let patch = match response.patch {
+            let patch = match patch {
                 Some(patch) => serde_json::from_slice(&STANDARD.decode(patch)?)?,
                 None => Patch::default(),
             };
             let mut changed = object.clone();
             json_patch::patch(&mut changed, &patch)?;
-            answer.patch = Some(json!(patch));
+            answer.patch = Some(patch);
             answer.object = Some(changed);
         }
         Ok(answer)
@@ -213,7 +207,7 @@ mod tests {
         let unchanged = answer(Operation::Retain, &json!({"successful": true})).unwrap();
         assert_eq!(
             (unchanged.patch, unchanged.object),
-            (Some(json!([])), Some(object()))
+            (Some(Patch::default()), Some(object()))
         );
         let wrong = STANDARD.encode(r#"[{"op": "remove", "path": "/none"}]"#);
         answer(Operation::Retain, &json!({"patch": wrong})).unwrap_err();

@@ -79,7 +79,7 @@ mod tests {
         Answer {
             operation: "ReviseReplica",
             fields: Map::new(),
-            patch: Some(json!([])),
+            patch: serde_json::from_value(json!([])).unwrap(),
             object: Some(object),
         }
     }

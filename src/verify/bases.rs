@@ -1,6 +1,7 @@
 //! The objects of which variations are made.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use interpreters::InterpretedKind;
 use interpreters::comparison::Subject;
@@ -10,15 +11,17 @@ const OF_KIND_MAX: usize = 200;
 
 /// The first objects of each kind, sorted by namespace and name.
 #[derive(Debug, Default)]
-pub(super) struct Bases(BTreeMap<InterpretedKind, Vec<Subject>>);
+pub(super) struct Bases(BTreeMap<InterpretedKind, Vec<Arc<Subject>>>);
 
 impl Bases {
-    /// Adds an object of the hub, if there is room.
-    pub(super) fn add(&mut self, kind: InterpretedKind, subject: &Subject) {
-        let of_kind = self.0.entry(kind).or_default();
-        if of_kind.len() < OF_KIND_MAX {
-            of_kind.push(subject.clone());
-        }
+    /// Returns whether there is room for another object of this kind.
+    pub(super) fn has_room(&self, kind: InterpretedKind) -> bool {
+        self.0.get(&kind).map_or(0, Vec::len) < OF_KIND_MAX
+    }
+
+    /// Adds an object of the hub.
+    pub(super) fn add(&mut self, kind: InterpretedKind, subject: Subject) {
+        self.0.entry(kind).or_default().push(Arc::new(subject));
     }
 
     /// Adds a sample for each of these kinds without an object. Sorts the objects.
@@ -26,14 +29,14 @@ impl Bases {
         for kind in kinds {
             let of_kind = self.0.entry(kind).or_default();
             if of_kind.is_empty() {
-                of_kind.push(Subject::sample(kind));
+                of_kind.push(Arc::new(Subject::sample(kind)));
             }
             of_kind.sort_by(|one, other| one.key().cmp(&other.key()));
         }
     }
 
     /// Returns the object that is varied with this seed. The kinds take turns.
-    pub(super) fn of_seed(&self, seed: u64) -> Option<(InterpretedKind, &Subject)> {
+    pub(super) fn of_seed(&self, seed: u64) -> Option<(InterpretedKind, &Arc<Subject>)> {
         let number = usize::try_from(seed % (1 << 31)).ok()?;
         let turn = number.checked_rem(self.0.len())?;
         let (kind, of_kind) = self.0.iter().nth(turn)?;
@@ -53,7 +56,9 @@ mod tests {
         for number in (0..300).rev() {
             let mut subject = Subject::sample(InterpretedKind::WorkloadDeployment);
             subject.object["metadata"]["name"] = format!("web-{number:03}").into();
-            bases.add(InterpretedKind::WorkloadDeployment, &subject);
+            if bases.has_room(InterpretedKind::WorkloadDeployment) {
+                bases.add(InterpretedKind::WorkloadDeployment, subject);
+            }
         }
         bases.complete(InterpretedKind::ALL.into_iter());
         let varied: Vec<_> = (0..1000).filter_map(|seed| bases.of_seed(seed)).collect();

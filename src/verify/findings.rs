@@ -17,6 +17,15 @@ pub(super) enum Origin {
     Generated(u64),
 }
 
+impl Origin {
+    fn seed(self) -> Option<u64> {
+        match self {
+            Self::Hub => None,
+            Self::Generated(seed) => Some(seed),
+        }
+    }
+}
+
 /// The cause of a difference.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Cause {
@@ -47,6 +56,15 @@ pub(super) struct Example {
     pub(super) field: String,
     pub(super) now: String,
     pub(super) native: String,
+}
+
+impl Example {
+    /// Returns whether every example of this other object comes later.
+    fn is_before(&self, origin: Origin, subject: &Subject) -> bool {
+        let (namespace, name) = subject.key();
+        let own = (self.seed, self.namespace.as_str(), self.name.as_str());
+        own < (origin.seed(), namespace, name)
+    }
 }
 
 /// Numbers of compared objects.
@@ -97,12 +115,20 @@ impl Findings {
             of_object.entry(cause).or_insert(difference);
         }
         for (cause, difference) in of_object {
+            let key = (kind, operation, cause);
+            // The example of nearly every object is dropped, so it is not made.
+            if let Some(known) = self.groups.get_mut(&key)
+                && known.example.is_before(origin, subject)
+            {
+                known.objects += 1;
+                continue;
+            }
             let group = Group {
                 law: difference.law,
                 objects: 1,
                 example: example(origin, subject, &difference),
             };
-            self.insert((kind, operation, cause), group);
+            self.insert(key, group);
         }
     }
 
@@ -163,10 +189,7 @@ impl Findings {
 fn example(origin: Origin, subject: &Subject, difference: &Difference) -> Example {
     let (namespace, name) = subject.key();
     Example {
-        seed: match origin {
-            Origin::Hub => None,
-            Origin::Generated(seed) => Some(seed),
-        },
+        seed: origin.seed(),
         namespace: namespace.to_owned(),
         name: name.to_owned(),
         field: difference.path.to_string(),

@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::join::{Join, Joined, List};
+use super::join::{Join, Joined, List, ObjectText};
 use crate::args::VerifyArgs;
 use crate::user_agent::user_agent;
 
@@ -109,23 +109,22 @@ impl Hub {
     /// # Errors
     ///
     /// If a list fails, or `next` fails.
-    pub(super) async fn subjects(
+    pub(super) async fn objects(
         &self,
         kind: InterpretedKind,
-        mut next: impl FnMut(Subject) -> anyhow::Result<()>,
+        mut next: impl FnMut(Joined) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let plural = format!("{}s", kind.as_str().to_lowercase());
         let objects = format!("/apis/{}/{}/{plural}", api::GROUP, api::VERSION);
         let bindings = ResourceBinding::url_path(&(), None);
-        let mut objects = self.pages::<Value>(objects);
+        let mut objects = self.pages::<ObjectText>(objects);
         let mut bindings = self.pages::<ResourceBinding>(bindings);
         let mut join = Join::new(kind.as_str());
         while let Some(list) = join.next() {
             match list {
                 List::Objects => {
                     let (items, is_last) = objects.next().await?;
-                    let items = items.into_iter().map(|item| named(item, kind));
-                    join.add_objects(items.collect(), is_last);
+                    join.add_objects(items, is_last);
                 }
                 List::Bindings => {
                     let (items, is_last) = bindings.next().await?;
@@ -133,7 +132,7 @@ impl Hub {
                 }
             }
             for joined in join.take() {
-                next(subject(joined)?)?;
+                next(joined)?;
             }
         }
         Ok(())
@@ -217,8 +216,15 @@ fn named(mut item: Value, kind: InterpretedKind) -> Value {
     item
 }
 
-/// Returns what Karmada knows about an object.
-fn subject((object, binding): Joined) -> anyhow::Result<Subject> {
+/// Decodes an object, and returns what Karmada knows about it.
+///
+/// # Errors
+///
+/// If the object or the statuses of its binding cannot be decoded.
+pub(super) fn subject(kind: InterpretedKind, joined: &Joined) -> anyhow::Result<Subject> {
+    let (object, binding) = joined;
+    let object = serde_json::from_str(object.json.get()).context(kind.as_str())?;
+    let object = named(object, kind);
     let Some(binding) = binding else {
         return Ok(Subject::of_hub(object, Vec::new(), None));
     };
@@ -227,7 +233,8 @@ fn subject((object, binding): Joined) -> anyhow::Result<Subject> {
     let share = shares
         .filter_map(|cell| cell.replicas)
         .find(|share| *share > 0);
-    let items = binding.status.and_then(|status| status.aggregated_status);
+    let status = binding.status.as_ref();
+    let items = status.and_then(|status| status.aggregated_status.as_ref());
     let items = match items {
         Some(items) => serde_json::from_str::<Option<Vec<Value>>>(items.get())
             .context("status.aggregatedStatus of a ResourceBinding")?,
@@ -312,12 +319,16 @@ mod tests {
             .to_string(),
         )
         .unwrap();
-        let known = subject((object.clone(), Some(binding))).unwrap();
+        let read = |object: &Value, binding| {
+            let text = serde_json::from_value(object.clone()).unwrap();
+            subject(InterpretedKind::Instance, &(text, binding)).unwrap()
+        };
+        let known = read(&object, Some(binding));
         assert_eq!((known.share, json!(known.items)), (3, items));
         let mut of_customer = object.clone();
         of_customer["spec"] = json!({"scaleSettings": {"minReplicas": 4}});
-        assert_eq!(subject((of_customer, None)).unwrap().share, 4);
-        let unknown = subject((object, None)).unwrap();
+        assert_eq!(read(&of_customer, None).share, 4);
+        let unknown = read(&object, None);
         assert_eq!((unknown.share, unknown.items.len()), (0, 0));
     }
 
@@ -382,11 +393,12 @@ mod tests {
 
     async fn read(hub: &Hub) -> anyhow::Result<Vec<(String, i32)>> {
         let mut found = Vec::new();
-        let add = |subject: Subject| {
+        let add = |joined| {
+            let subject = subject(InterpretedKind::Instance, &joined)?;
             found.push((subject.key().1.to_owned(), subject.share));
             Ok(())
         };
-        hub.subjects(InterpretedKind::Instance, add).await?;
+        hub.objects(InterpretedKind::Instance, add).await?;
         Ok(found)
     }
 

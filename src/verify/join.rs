@@ -8,7 +8,8 @@ use std::mem;
 
 use api::karmada::ResourceBinding;
 use kube::ResourceExt;
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 /// A list that is read page by page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +18,40 @@ pub(super) enum List {
     Bindings,
 }
 
+/// An object as the API server sends it.
+#[derive(Debug)]
+pub(super) struct ObjectText {
+    namespace: String,
+    name: String,
+    /// The object as JSON. The thread that compares it decodes it.
+    pub(super) json: Box<RawValue>,
+}
+
+impl<'de> Deserialize<'de> for ObjectText {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Named {
+            metadata: Key,
+        }
+        #[derive(Deserialize)]
+        struct Key {
+            #[serde(default)]
+            namespace: String,
+            name: String,
+        }
+        let json = Box::<RawValue>::deserialize(deserializer)?;
+        let named: Named = serde_json::from_str(json.get()).map_err(serde::de::Error::custom)?;
+        let Key { namespace, name } = named.metadata;
+        Ok(Self {
+            namespace,
+            name,
+            json,
+        })
+    }
+}
+
 /// An object and its binding. An object without a policy has no binding.
-pub(super) type Joined = (Value, Option<ResourceBinding>);
+pub(super) type Joined = (ObjectText, Option<ResourceBinding>);
 
 /// The state of one list.
 #[derive(Debug, Default)]
@@ -57,7 +90,7 @@ pub(super) struct Join {
     objects: Progress,
     bindings: Progress,
     /// Both by `namespace/name` of the binding.
-    waiting_objects: BTreeMap<String, Value>,
+    waiting_objects: BTreeMap<String, ObjectText>,
     /// With the key of the object.
     waiting_bindings: BTreeMap<String, (String, ResourceBinding)>,
     joined: Vec<Joined>,
@@ -86,11 +119,11 @@ impl Join {
     }
 
     /// Adds a page of objects.
-    pub(super) fn add_objects(&mut self, page: Vec<Value>, is_last: bool) {
+    pub(super) fn add_objects(&mut self, page: Vec<ObjectText>, is_last: bool) {
         for object in page {
-            let text = |field: &str| object.pointer(field).and_then(Value::as_str);
-            let namespace = text("/metadata/namespace").unwrap_or_default();
-            let name = text("/metadata/name").unwrap_or_default();
+            let ObjectText {
+                namespace, name, ..
+            } = &object;
             self.objects.advance(&format!("{namespace}/{name}"));
             let key = format!("{namespace}/{name}-{}", self.kind);
             match self.waiting_bindings.remove(&key) {
@@ -156,8 +189,9 @@ mod tests {
 
     use super::*;
 
-    fn object(name: &str) -> Value {
-        json!({"metadata": {"namespace": "ns", "name": name}})
+    fn object(name: &str) -> ObjectText {
+        let object = json!({"metadata": {"namespace": "ns", "name": name}});
+        serde_json::from_str(&object.to_string()).unwrap()
     }
 
     fn binding(kind: &str, name: &str) -> ResourceBinding {
@@ -170,10 +204,7 @@ mod tests {
     }
 
     fn names(joined: &[Joined]) -> Vec<(String, bool)> {
-        let name = |(object, binding): &Joined| {
-            let name = object.pointer("/metadata/name").and_then(Value::as_str);
-            (name.unwrap_or_default().to_owned(), binding.is_some())
-        };
+        let name = |(object, binding): &Joined| (object.name.clone(), binding.is_some());
         joined.iter().map(name).collect()
     }
 

@@ -4,17 +4,19 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use std::{iter, process, thread};
+use std::{fmt, iter, process, thread};
 
 use anyhow::{anyhow, bail};
-use interpreters::comparison::{Comparison, Subject};
+use interpreters::comparison::{Comparison, Subject, varied};
 use interpreters::lua::{LuaInterpreter, StopFlag};
 use interpreters::{InterpretedKind, Operation};
 use jiff::Timestamp;
 
 use super::findings::{Findings, Origin};
+use super::hub::subject;
+use super::join::Joined;
 use crate::scripts::SCRIPT_END;
 use crate::terminal::{self, NO_ANSWER};
 
@@ -23,11 +25,34 @@ const QUEUE: usize = 64;
 /// Scripts that may run out of time. More would make the command very slow.
 const STOPPED_MAX: u32 = 10;
 
-/// An object to compare.
+/// An object to compare. The thread that compares it decodes or varies it.
 pub(super) struct Job {
     pub(super) kind: InterpretedKind,
-    pub(super) origin: Origin,
-    pub(super) subject: Subject,
+    pub(super) source: Source,
+}
+
+/// The source of an object to compare.
+pub(super) enum Source {
+    /// An object of the hub.
+    Hub(Box<Joined>),
+    /// A variation of this object with this seed.
+    Variation(Arc<Subject>, u64),
+}
+
+impl Source {
+    fn origin(&self) -> Origin {
+        match self {
+            Self::Hub(_) => Origin::Hub,
+            Self::Variation(_, seed) => Origin::Generated(*seed),
+        }
+    }
+
+    fn subject(&self, kind: InterpretedKind, now: Timestamp) -> anyhow::Result<Subject> {
+        match self {
+            Self::Hub(joined) => subject(kind, joined),
+            Self::Variation(base, seed) => Ok(varied(base, *seed, now)),
+        }
+    }
 }
 
 /// The inputs of the comparison.
@@ -52,9 +77,29 @@ impl Task<'_> {
 struct Current {
     /// Counts the calls. 0 means none.
     number: u64,
-    /// Kind, operation and object.
-    what: String,
+    what: Option<Call>,
     stop: StopFlag,
+}
+
+/// The names of a call.
+#[derive(Clone, Debug)]
+struct Call {
+    kind: InterpretedKind,
+    operation: Operation,
+    origin: Origin,
+    /// `namespace/name` of the object.
+    object: Arc<str>,
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, operation) = (self.kind.as_str(), self.operation.as_str());
+        write!(f, "{operation} of {kind} {}", self.object)?;
+        match self.origin {
+            Origin::Hub => Ok(()),
+            Origin::Generated(seed) => write!(f, ", seed {seed}"),
+        }
+    }
 }
 
 /// The state that all threads share.
@@ -63,7 +108,7 @@ struct Watched {
     threads: Vec<Mutex<Current>>,
     stopped: AtomicU32,
     /// The first call that ran out of time.
-    first_stopped: Mutex<String>,
+    first_stopped: Mutex<Option<Call>>,
 }
 
 /// Adds objects to the queue of the threads.
@@ -81,6 +126,7 @@ impl Feeder<'_> {
     pub(super) fn add(&self, job: Job) -> anyhow::Result<()> {
         if self.watched.stopped.load(Ordering::Relaxed) >= STOPPED_MAX {
             let first = lock(&self.watched.first_stopped);
+            let first = first.as_ref().map_or_else(String::new, Call::to_string);
             bail!(
                 "{STOPPED_MAX} calls of scripts took more than a second, first {first}: the comparison would take too long"
             );
@@ -95,7 +141,7 @@ impl Feeder<'_> {
 ///
 /// # Errors
 ///
-/// The error of `feed`, and if a thread panics.
+/// The error of `feed`, if an object of the hub cannot be decoded, and if a thread panics.
 pub(super) fn compare(
     task: &Task<'_>,
     feed: impl FnOnce(&Feeder<'_>) -> anyhow::Result<()>,
@@ -126,8 +172,10 @@ pub(super) fn compare(
         let joined = workers.into_iter().map(thread::ScopedJoinHandle::join);
         let found: Result<Vec<_>, _> = joined.collect();
         drop(ended);
-        added?;
         let found = found.map_err(|_| anyhow!("a thread of the comparison has panicked"))?;
+        // `feed` fails too if no thread is left.
+        let found: Vec<_> = found.into_iter().collect::<anyhow::Result<_>>()?;
+        added?;
         let (mut on_hub, mut generated) = (Findings::default(), Findings::default());
         for (one, other) in found {
             on_hub = on_hub.merge(one);
@@ -146,30 +194,34 @@ fn work(
     task: &Task<'_>,
     queue: &Mutex<Receiver<Job>>,
     current: &Mutex<Current>,
-) -> (Findings, Findings) {
+) -> anyhow::Result<(Findings, Findings)> {
     let (mut on_hub, mut generated) = (Findings::default(), Findings::default());
     let mut number = 0;
     loop {
         let received = lock(queue).recv();
-        let Ok(Job {
-            kind,
-            origin,
-            subject,
-        }) = received
-        else {
+        let Ok(Job { kind, source }) = received else {
             break;
         };
+        let origin = source.origin();
+        let subject = source.subject(kind, task.now)?;
         let findings = match origin {
             Origin::Hub => &mut on_hub,
             Origin::Generated(_) => &mut generated,
         };
         findings.add_object(kind);
+        let (namespace, name) = subject.key();
+        let object: Arc<str> = format!("{namespace}/{name}").into();
         for &operation in task.operations(kind) {
             number += 1;
             let stop = StopFlag::default();
             *lock(current) = Current {
                 number,
-                what: what(kind, operation, origin, &subject),
+                what: Some(Call {
+                    kind,
+                    operation,
+                    origin,
+                    object: Arc::clone(&object),
+                }),
                 stop: stop.clone(),
             };
             let comparison = Comparison {
@@ -182,19 +234,7 @@ fn work(
             findings.add(kind, operation, (origin, &subject), differences);
         }
     }
-    (on_hub, generated)
-}
-
-/// Returns the name of a call.
-fn what(kind: InterpretedKind, operation: Operation, origin: Origin, subject: &Subject) -> String {
-    let (namespace, name) = subject.key();
-    let (kind, operation) = (kind.as_str(), operation.as_str());
-    match origin {
-        Origin::Hub => format!("{operation} of {kind} {namespace}/{name}"),
-        Origin::Generated(seed) => {
-            format!("{operation} of {kind} {namespace}/{name}, seed {seed}")
-        }
-    }
+    Ok((on_hub, generated))
 }
 
 /// Stops a script after `time` to twice this time. If it does not end within [`SCRIPT_END`], the process ends.
@@ -217,7 +257,9 @@ fn watch(watched: &Watched, time: Duration, end: &Receiver<()>) {
                 }
             } else if *rounds > rounds_to_end {
                 // Nothing can stop the thread.
-                let error = anyhow!("a script does not end: {}", current.what);
+                let call = current.what.as_ref();
+                let call = call.map_or_else(String::new, Call::to_string);
+                let error = anyhow!("a script does not end: {call}");
                 let _: ExitCode = terminal::failed(&error, NO_ANSWER);
                 process::exit(NO_ANSWER.into());
             }
@@ -263,16 +305,17 @@ mod tests {
             operations: &operations,
         };
         compare(&task, |feeder| {
+            let sample = Arc::new(Subject::sample(KIND));
             for seed in 0..objects {
-                feeder.add(Job {
-                    kind: KIND,
-                    origin: if seed % 2 == 0 {
-                        Origin::Hub
-                    } else {
-                        Origin::Generated(seed)
-                    },
-                    subject: Subject::sample(KIND),
-                })?;
+                let source = if seed % 2 == 0 {
+                    Source::Hub(Box::new((
+                        serde_json::from_value(sample.object.clone())?,
+                        None,
+                    )))
+                } else {
+                    Source::Variation(Arc::clone(&sample), seed)
+                };
+                feeder.add(Job { kind: KIND, source })?;
             }
             Ok(())
         })

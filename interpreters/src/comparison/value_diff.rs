@@ -100,12 +100,11 @@ fn collect<'v>(
         (Some(Value::Object(one)), Some(Value::Object(other))) => {
             let names: BTreeSet<_> = one.keys().chain(other.keys()).collect();
             for name in names {
-                collect(
-                    &path.child(name.as_str()),
-                    one.get(name),
-                    other.get(name),
-                    found,
-                );
+                let (one, other) = (one.get(name), other.get(name));
+                // Most fields are equal, and need no path.
+                if one != other {
+                    collect(&path.child(name.as_str()), one, other, found);
+                }
             }
         }
         (Some(Value::Array(one)), Some(Value::Array(other))) => {
