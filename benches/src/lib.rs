@@ -2,8 +2,8 @@
 //! keeps two servers busy in short turns. `overload` is a client that sends hostile bodies. `floor` is a TLS server that
 //! reads each body and sends a constant answer. `project` answers the requests that admission sends to a project's API
 //! server. `planes` simulates the API servers of thousands of projects and a hub. `lists` lists all objects of these API
-//! servers. `compute` and `allocations` measure interpretation without a server. `cargo xtask bench` starts the programs
-//! and evaluates their output, which is one JSON object per line.
+//! servers. `compute` and `allocations` measure interpretation without a server, and `scripts` measures Lua scripts.
+//! `cargo xtask bench` starts the programs and evaluates their output, which is one JSON object per line.
 
 mod load_client;
 mod percentile;

@@ -10,6 +10,7 @@ mod interpreter;
 mod measure;
 mod percentile;
 mod planes;
+mod scripts;
 mod servers;
 mod webhook;
 mod wire;
@@ -59,6 +60,9 @@ enum Name {
     Webhook,
     /// Compares interpretation, alone and called by Karmada, with Karmada's Lua engine.
     Interpreter,
+    /// Compares the scripts of Karmada's own customizations with Karmada's Lua engine, and measures native calls beside
+    /// scripts that do not end.
+    Scripts,
     /// Compares admission of Workloads with a Go webhook of the same rules and with a minimal server.
     Admission,
     /// Measures small calls, probes and the lease of a manager while callers send the bodies that need most time.
@@ -135,6 +139,11 @@ struct BenchSetup {
 impl BenchSetup {
     fn ca(&self) -> PathBuf {
         self.certificates.join("tls.crt")
+    }
+
+    /// Directory with the customizations of [`ServerKind::Scripts`](servers::ServerKind::Scripts).
+    fn customizations(&self) -> PathBuf {
+        self.directory.join("customizations")
     }
 
     fn body(&self, name: &str) -> anyhow::Result<&Body> {
@@ -225,6 +234,10 @@ async fn measure(args: &Args, directory: &Path) -> anyhow::Result<(&'static str,
         Name::Interpreter => {
             let bench = prepare(Service::Interpreter)?;
             ("interpreter", interpreter::run(&bench).await?)
+        }
+        Name::Scripts => {
+            let bench = prepare(Service::Interpreter)?;
+            ("scripts", scripts::run(&bench).await?)
         }
         Name::Admission => {
             let kubeconfig = directory.join("project.kubeconfig");

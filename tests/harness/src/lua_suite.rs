@@ -1,10 +1,12 @@
 //! The conformance suite of Karmada's own customizations, taken from Karmada's module, with Karmada's engine as the judge.
 
 use std::collections::hash_map::DefaultHasher;
+use std::ffi::OsString;
 use std::hash::{Hash, Hasher};
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use api::karmada::ResourceInterpreterCustomization;
@@ -154,6 +156,25 @@ impl LuaSuite {
         let output = program.arg(url).arg(ca).stderr(Stdio::inherit()).output()?;
         ensure!(output.status.success(), "{} failed", self.program.display());
         lines(&output.stdout)
+    }
+
+    /// Returns the program that measures each case for this time and prints a line for each: calls of Karmada's engine,
+    /// or through a webhook with Karmada's client. `webhook` is the URL of the webhook and a file with its CA.
+    pub fn timer(
+        &self,
+        budget: Duration,
+        webhook: Option<(&str, &Path)>,
+    ) -> (PathBuf, Vec<OsString>) {
+        let budget = format!("{}ms", budget.as_millis());
+        let mut args = vec![
+            "time".into(),
+            self.customizations.clone().into(),
+            budget.into(),
+        ];
+        if let Some((url, ca)) = webhook {
+            args.extend([url.into(), ca.into()]);
+        }
+        (self.program.clone(), args)
     }
 
     /// Compares answers with the results of Karmada's engine. `write` passes answers to its argument, in another

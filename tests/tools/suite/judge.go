@@ -105,8 +105,12 @@ func (t *test) load() *declarative.ConfigurableInterpreter {
 }
 
 // engine returns the results of an engine that has the scripts of the case.
-func (t *test) engine(engine *declarative.ConfigurableInterpreter) (found results, err error) {
-	attributes := t.attributes()
+func (t *test) engine(engine *declarative.ConfigurableInterpreter) (results, error) {
+	return t.answered(engine, t.attributes())
+}
+
+// answered returns the results of an engine for these attributes of the case.
+func (t *test) answered(engine *declarative.ConfigurableInterpreter, attributes *request.Attributes) (found results, err error) {
 	var enabled bool
 	// A panic ends Karmada's call, too.
 	defer func() {

@@ -5,6 +5,9 @@
 //	suite compare DIRECTORY  reads requests and their answers from the standard input, and prints a comparison for each
 //	suite call DIRECTORY URL CA
 //	                         calls a webhook for each case with Karmada's client, and prints a verdict for each
+//	suite time DIRECTORY DURATION [URL CA]
+//	                         measures each case for this time, and prints the time of a call: of Karmada's engine, or
+//	                         through a webhook with Karmada's client
 //
 // DIRECTORY is resourcecustomizations in the module of Karmada. Every line is one JSON object. An answer is compared with
 // the result that the suite expects, and with the result of Karmada's own engine.
@@ -22,6 +25,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	configv1alpha1 "github.com/karmada-io/karmada/pkg/apis/config/v1alpha1"
 	workv1alpha2 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha2"
@@ -66,7 +70,7 @@ const uid = "suite"
 func main() {
 	log.SetFlags(0)
 	if len(os.Args) < 3 {
-		log.Fatal("usage: suite cases|judge|compare DIRECTORY, or suite call DIRECTORY URL CA")
+		log.Fatal("usage: suite cases|judge|compare DIRECTORY, suite call DIRECTORY URL CA, or suite time DIRECTORY DURATION [URL CA]")
 	}
 	if err := run(os.Args[1], os.Args[2], os.Args[3:]); err != nil {
 		log.Fatal(err)
@@ -119,8 +123,21 @@ func run(command, directory string, rest []string) error {
 			}
 		}
 		return nil
+	case "time":
+		if len(rest) != 1 && len(rest) != 3 {
+			return errors.New("time needs a duration, and a URL and the file of a CA or neither")
+		}
+		budget, err := time.ParseDuration(rest[0])
+		if err != nil {
+			return err
+		}
+		next := func(line timed) error { return output.Encode(line) }
+		if len(rest) == 1 {
+			return timeEngine(tests, budget, next)
+		}
+		return timeWebhook(tests, budget, rest[1], rest[2], next)
 	default:
-		return fmt.Errorf("the command is %q, must be cases, judge, compare or call", command)
+		return fmt.Errorf("the command is %q, must be cases, judge, compare, call or time", command)
 	}
 }
 

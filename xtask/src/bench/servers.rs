@@ -32,6 +32,8 @@ const USERS: usize = 16;
 pub(crate) enum ServerKind {
     /// The shipped binary of compute-federation.
     Ours,
+    /// The shipped binary, with the customizations of [`BenchSetup::customizations`].
+    Scripts,
     /// The binary of a former commit.
     Former,
     /// The Go webhook.
@@ -44,6 +46,7 @@ impl ServerKind {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Ours => "ours",
+            Self::Scripts => "scripts",
             Self::Former => "former",
             Self::Go => "Go",
             Self::Floor => "floor",
@@ -85,6 +88,12 @@ impl MeasuredServer {
         let certificates = bench.certificates.as_path();
         let (path, args) = match kind {
             ServerKind::Ours => (bench.binary.clone(), ours(bench, port)?),
+            ServerKind::Scripts => {
+                let mut args = ours(bench, port)?;
+                let directory = bench.customizations();
+                args.push(format!("--customizations={}", directory.display()).into());
+                (bench.binary.clone(), args)
+            }
             ServerKind::Former => {
                 let former = bench.former.clone().context("there is no --former")?;
                 (former, ours(bench, port)?)
