@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use api::karmada::ResourceInterpreterCustomization;
-use interpreters::InterpretedKind;
 use interpreters::lua::LuaInterpreter;
+use interpreters::{InterpretedKind, Operation};
 use kube::ResourceExt;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tracing::{error, info};
@@ -57,9 +59,18 @@ impl Metrics {
     }
 }
 
+/// Customizations to serve.
+pub(crate) struct Served {
+    /// The directory with their files.
+    pub(crate) directory: PathBuf,
+    /// Receives the rules with which the webhook is registered for them, when they are in service.
+    pub(crate) rules: watch::Sender<Option<Value>>,
+}
+
 /// Serves the customizations of a directory.
 struct Loader {
     directory: PathBuf,
+    rules: watch::Sender<Option<Value>>,
     scripts: Arc<Scripts>,
     metrics: Metrics,
     /// The result of the last reading.
@@ -77,11 +88,13 @@ struct Loader {
 pub(crate) fn serve(
     servers: &Servers,
     registry: &mut Registry,
-    directory: PathBuf,
+    served: Served,
 ) -> io::Result<Arc<Scripts>> {
     let scripts = Arc::new(Scripts::new(servers.script_runtime()?));
+    let Served { directory, rules } = served;
     let mut loader = Loader {
         directory,
+        rules,
         scripts: Arc::clone(&scripts),
         metrics: Metrics::register(registry),
         last: None,
@@ -140,7 +153,9 @@ impl Loader {
         let directory = self.directory.display();
         match compiled {
             Ok((count, interpreter)) => {
+                let rules = rules(&interpreter);
                 self.scripts.replace(interpreter);
+                self.rules.send_replace(Some(rules));
                 self.metrics
                     .served
                     .set(i64::try_from(count).unwrap_or(i64::MAX));
@@ -153,6 +168,20 @@ impl Loader {
             }
         }
     }
+}
+
+/// Returns the rules of a webhook that answers for the kinds of these customizations: each kind with the operations
+/// that have a script.
+pub(crate) fn rules(interpreter: &LuaInterpreter) -> Value {
+    let rules = interpreter.kinds().into_iter().map(|(api_version, kind)| {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+        let has_script =
+            |it: &Operation| !interpreter.customizations_for(&api_version, &kind, *it).is_empty();
+        let operations = Operation::ALL.into_iter().filter(has_script);
+        let operations: Vec<_> = operations.map(Operation::as_str).collect();
+        json!({"apiGroups": [group], "apiVersions": [version], "kinds": [kind], "operations": operations})
+    });
+    rules.collect()
 }
 
 /// Compiles the customizations of a directory.

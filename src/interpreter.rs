@@ -11,6 +11,7 @@ use certs::{Acceptor, Certificates, Files};
 use controllers::ca_bundle;
 use multicluster::clock;
 use prometheus_client::registry::Registry;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -19,7 +20,7 @@ use crate::admin::{self, Readiness};
 use crate::args::{CertificateSource, InterpreterArgs, InterpreterCommand};
 use crate::bind_address::BindAddress;
 use crate::certificate_metrics::{ProblemCollector, Server};
-use crate::customizations;
+use crate::customizations::{self, Served};
 use crate::logging;
 use crate::metrics_server;
 use crate::serving::{Servers, listen};
@@ -92,7 +93,11 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
         listeners,
         &acceptor,
         Protocols {
-            customizations: args.customizations.0.clone(),
+            customizations: args.customizations.0.clone().map(|directory| Served {
+                directory,
+                // Nobody keeps the printed registration.
+                rules: watch::Sender::default(),
+            }),
             ..Protocols::default()
         },
     )?;

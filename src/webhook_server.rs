@@ -3,12 +3,10 @@
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::io;
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use certs::{Acceptor, Authorities, CertificateState, Files, Limits, Reloader, SelfDial, Shares};
-use controllers::ca_bundle::{self, Delays, Mounted, Registration};
-use kube::Client;
+use controllers::ca_bundle::{self, Delays, Maintained, Mounted};
 use multicluster::{Tasks, clock};
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
@@ -20,7 +18,7 @@ use crate::admin::ServedCertificate;
 use crate::admission_clients::{self, RefusedClients};
 use crate::args::ServerArgs;
 use crate::certificate_metrics::CertificateCollector;
-use crate::customizations;
+use crate::customizations::{self, Served};
 use crate::serving::{Servers, WebhookPort};
 
 /// The listeners of the webhook server.
@@ -62,8 +60,8 @@ pub(crate) struct Protocols {
     pub(crate) admission: Option<Admission>,
     /// The accepted names of the clients of admission; `None` accepts every client.
     pub(crate) clients: Option<Vec<String>>,
-    /// The directory of the customizations of other kinds, if they are served.
-    pub(crate) customizations: Option<PathBuf>,
+    /// The customizations of other kinds, if they are served.
+    pub(crate) customizations: Option<Served>,
 }
 
 /// Starts the webhook server. It serves the interpreter. If admission is served too, each of the two has a share of the
@@ -86,7 +84,7 @@ pub(crate) fn serve(
         customizations,
     } = protocols;
     let scripts = customizations
-        .map(|directory| customizations::serve(servers, registry, directory))
+        .map(|served| customizations::serve(servers, registry, served))
         .transpose()?;
     let metrics = Arc::new(webhooks::Metrics::register(registry));
     let refused = RefusedClients::register(registry);
@@ -183,7 +181,7 @@ pub(crate) fn follow_certificate(
 /// Publishes the authorities of the certificate in the caBundle of each webhook registration.
 pub(crate) struct CaBundlePublisher<'a> {
     pub(crate) tasks: &'a Tasks,
-    pub(crate) registrations: Vec<(Registration, Client)>,
+    pub(crate) registrations: Vec<Maintained>,
     /// Whether callers reach the webhook server by these registrations only.
     pub(crate) are_all: bool,
     pub(crate) delays: Delays,

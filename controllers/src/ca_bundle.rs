@@ -1,10 +1,12 @@
 //! Updates the `caBundle` of our webhook registrations from the mounted `ca.crt`. Karmada does not update the
-//! `caBundle` of its registrations. For admission webhooks, Kubernetes does not update it either without an add-on.
+//! `caBundle` of its registrations. For admission webhooks, Kubernetes does not update it either without an add-on. The
+//! same writes keep the rules of the registration for the kinds of customizations, which change with their files.
 
 mod names;
 mod plan;
 #[cfg(test)]
 mod reconcile_tests;
+mod rules;
 mod trust;
 
 use std::collections::BTreeSet;
@@ -47,7 +49,7 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 pub struct Config {
     /// The objects that register our webhooks. Callers are considered to trust an authority only if all of these
     /// objects contain the authority.
-    pub registrations: Vec<(Registration, Client)>,
+    pub registrations: Vec<Maintained>,
     /// Whether callers reach the webhook server by these registrations only.
     pub are_all: bool,
     /// The authorities of the served certificate and of the certificate in the files.
@@ -64,6 +66,28 @@ pub struct Config {
     pub may_write: CancellationToken,
     /// The source of the current time.
     pub clock: Clock,
+}
+
+/// A registration to maintain.
+pub struct Maintained {
+    /// The registration.
+    pub registration: Registration,
+    /// Reaches the API server that has it.
+    pub client: Client,
+    /// The wanted `rules` of its webhooks, or `None` while they are not known. Without a receiver, the rules are those
+    /// of the deployment.
+    pub rules: Option<watch::Receiver<Option<Value>>>,
+}
+
+impl Maintained {
+    /// Maintains the `caBundle` alone.
+    pub fn ca_bundle(registration: Registration, client: Client) -> Self {
+        Self {
+            registration,
+            client,
+            rules: None,
+        }
+    }
 }
 
 /// An object that gives callers the address of a webhook and the authorities to trust. Its name is the name in
@@ -83,6 +107,11 @@ impl Registration {
         version: "v1alpha1",
         kind: "ResourceInterpreterWebhookConfiguration",
         name: "compute-federation",
+    };
+    /// The interpreter of the kinds of customizations, on the hub.
+    pub const CUSTOMIZATIONS: Self = Self {
+        name: "compute-federation-customizations",
+        ..Self::INTERPRETER
     };
     /// The mutating admission webhooks of the project API servers.
     pub const MUTATING: Self = Self {
@@ -139,11 +168,17 @@ pub fn start(tasks: &Tasks, config: Config) {
     } = config;
     let trust = Arc::new(Trust::new(registrations.len(), trusted));
     let names = Arc::new(CallerNames::new(registrations.len(), are_all, names));
-    for (index, (registration, client)) in registrations.into_iter().enumerate() {
+    for (index, maintained) in registrations.into_iter().enumerate() {
+        let Maintained {
+            registration,
+            client,
+            rules,
+        } = maintained;
         let keeper = Keeper {
             registration,
             api: registration.api(client),
             certificates: certificates.clone(),
+            rules,
             trust: Arc::clone(&trust),
             names: Arc::clone(&names),
             index,
@@ -168,6 +203,8 @@ struct Keeper {
     registration: Registration,
     api: Api<DynamicObject>,
     certificates: watch::Receiver<Mounted>,
+    /// As in [`Maintained`].
+    rules: Option<watch::Receiver<Option<Value>>>,
     trust: Arc<Trust>,
     names: Arc<CallerNames>,
     /// The position of the registration in the list of all registrations.
@@ -199,7 +236,8 @@ impl Keeper {
                 && self.problem.as_ref() != Some(problem)
             {
                 let kind = self.registration.kind;
-                warn!(kind, %problem, "the caBundle is not maintained");
+                let name = self.registration.name;
+                warn!(kind, name, %problem, "the registration is not maintained");
             }
             self.problem = problem;
             tokio::select! {
@@ -209,6 +247,7 @@ impl Keeper {
                         sleep(LATER).await;
                     }
                 }
+                () = rules::changed(self.rules.as_mut()) => {}
             }
         }
     }
@@ -270,27 +309,25 @@ impl Keeper {
         let settled = write.is_none() && !waits && history.unneeded.is_empty();
         self.history = Some(history);
         self.trust.tell(self.index, trusted);
-        if let (Some(bundle), true) = (write, self.may_write.is_cancelled()) {
-            self.write(&configuration, bundles.len(), &bundle).await?;
+        let wanted = self.rules.as_ref().and_then(|rules| rules.borrow().clone());
+        let rules = wanted.map(|wanted| rules::changes(&configuration.data, &wanted));
+        let bundles = write.map(|bundle| bundle_changes(bundles.len(), &bundle));
+        let changes: Vec<_> = bundles.into_iter().chain(rules).flatten().collect();
+        if !changes.is_empty() && self.may_write.is_cancelled() {
+            self.write(&configuration, changes).await?;
         }
         Ok(settled)
     }
 
-    /// Writes the bundle. Fails if the configuration changed since it was read.
+    /// Writes these changes. Fails if the configuration changed since it was read.
     async fn write(
         &self,
         configuration: &DynamicObject,
-        webhooks: usize,
-        bundle: &Authorities,
+        changes: Vec<Value>,
     ) -> Result<(), ReconcileError> {
-        let encoded = encode(bundle);
         let version = configuration.resource_version();
         let test = json!({"op": "test", "path": "/metadata/resourceVersion", "value": version});
-        let bundles = (0..webhooks).map(|index| {
-            let path = format!("/webhooks/{index}/clientConfig/caBundle");
-            json!({"op": "add", "path": path, "value": encoded})
-        });
-        let patch = Value::Array(std::iter::once(test).chain(bundles).collect());
+        let patch = Value::Array(std::iter::once(test).chain(changes).collect());
         let Registration { kind, name, .. } = self.registration;
         let action = || format!("patch {name}");
         let patch = serde_json::from_value(patch)
@@ -305,7 +342,7 @@ impl Keeper {
             .await;
         patched.map_err(|error| ReconcileError::api(action(), error))?;
         self.metrics.wrote(NAME, "patch", kind, None);
-        info!(kind, authorities = bundle.len(), "caBundle written");
+        info!(kind, name, "registration written");
         Ok(())
     }
 }
@@ -331,6 +368,16 @@ fn last_change(configuration: &DynamicObject) -> Option<Timestamp> {
     let changes = configuration.managed_fields().iter();
     let last = changes.filter_map(|change| change.time.as_ref()).max()?;
     Some(last.0.checked_add(Duration::from_secs(1)).unwrap_or(last.0))
+}
+
+/// Returns the changes of a JSON patch that give this many webhooks this bundle.
+fn bundle_changes(webhooks: usize, bundle: &Authorities) -> Vec<Value> {
+    let encoded = encode(bundle);
+    let change = |index| {
+        let path = format!("/webhooks/{index}/clientConfig/caBundle");
+        json!({"op": "add", "path": path, "value": encoded})
+    };
+    (0..webhooks).map(change).collect()
 }
 
 /// Returns the authorities in the bundle of each webhook.

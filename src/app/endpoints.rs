@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use certs::{Acceptor, CertificateState, Certificates, Reloader, SelfDial};
-use controllers::ca_bundle::{Delays, Registration};
+use controllers::ca_bundle::{Delays, Maintained, Registration};
 use kube::Client;
 use multicluster::{ProjectRegistry, clock};
 use prometheus_client::registry::Registry;
@@ -24,6 +24,7 @@ use crate::args::Args;
 use crate::bind_address::BindAddress;
 use crate::certificate_metrics::{ProblemCollector, Server};
 use crate::config::{MetricsServer, WebhookServer};
+use crate::customizations::Served;
 use crate::metrics_server;
 use crate::serving::{CERTIFICATE_POLL, Servers, listen};
 use crate::webhook_server::{self, CaBundlePublisher, Listeners, Protocols};
@@ -59,11 +60,18 @@ pub(super) async fn start_webhooks(
         return Ok(WebhookEndpoint::default());
     };
     let mut registrations = Vec::new();
+    let rules = watch::Sender::default();
     // A cell may neither read nor write the webhook registrations on the hub.
     let args = &context.args;
     if args.federation_kubeconfig.0.is_some() && !args.enable_cell_controllers {
         let hub = clusters::hub(context, "management").await?;
-        registrations.push((Registration::INTERPRETER, hub));
+        if customizations.is_some() {
+            registrations.push(Maintained {
+                rules: Some(rules.subscribe()),
+                ..Maintained::ca_bundle(Registration::CUSTOMIZATIONS, hub.clone())
+            });
+        }
+        registrations.push(Maintained::ca_bundle(Registration::INTERPRETER, hub));
     }
     let mut admission = None;
     let mut are_all = true;
@@ -77,8 +85,9 @@ pub(super) async fn start_webhooks(
         }
         let kinds = [Registration::MUTATING, Registration::VALIDATING];
         let registered = registry.registered.into_iter();
-        registrations
-            .extend(registered.flat_map(|client| kinds.map(|kind| (kind, client.clone()))));
+        registrations.extend(registered.flat_map(|client| {
+            kinds.map(|registration| Maintained::ca_bundle(registration, client.clone()))
+        }));
         let lookup = RegistryLookup {
             projects: registry.projects,
             only: registry.only,
@@ -121,7 +130,7 @@ pub(super) async fn start_webhooks(
             Protocols {
                 admission,
                 clients,
-                customizations,
+                customizations: customizations.map(|directory| Served { directory, rules }),
             },
         )
         .context("webhookServer")?;

@@ -5,7 +5,6 @@ use std::fs;
 use anyhow::{Context, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use interpreters::Operation;
 use interpreters::lua::LuaInterpreter;
 use serde_json::{Map, Value, json};
 
@@ -90,15 +89,7 @@ fn registered(interpreter: &LuaInterpreter, client: &Value) -> anyhow::Result<Va
         .pointer_mut("/webhooks/0")
         .and_then(Value::as_object_mut);
     let webhook = webhook.context("the deployed registration has no webhook")?;
-    let rules = interpreter.kinds().into_iter().map(|(api_version, kind)| {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
-        let has_script =
-            |it: &Operation| !interpreter.customizations_for(&api_version, &kind, *it).is_empty();
-        let operations = Operation::ALL.into_iter().filter(has_script);
-        let operations: Vec<_> = operations.map(Operation::as_str).collect();
-        json!({"apiGroups": [group], "apiVersions": [version], "kinds": [kind], "operations": operations})
-    });
-    webhook.insert("rules".to_owned(), rules.collect());
+    webhook.insert("rules".to_owned(), customizations::rules(interpreter));
     webhook.insert("name".to_owned(), webhook_name.into());
     let fields = registration.as_object_mut();
     let metadata: Map<_, _> = [("name".to_owned(), name.into())].into_iter().collect();

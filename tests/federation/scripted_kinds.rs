@@ -1,9 +1,8 @@
 //! A real Karmada gets its answers about another kind from Lua scripts that compute-federation serves.
 
 use std::path::Path;
-use std::process::Stdio;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use harness::{Federation, ports, wait};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
@@ -12,16 +11,15 @@ use kube::core::GroupVersionKind;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::io::AsyncReadExt;
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 
 use crate::fixture::{DFW, ORD, POLICY, Space, WITHIN, create, patch, policies};
 
 const NAME: &str = "app";
 const REGISTRATION: &str = "compute-federation-customizations";
 
-/// The scripts report this number of replicas for each cell, and sum it.
-fn customization(replicas: i32) -> Value {
+/// The scripts report this number of replicas for each cell, and sum it. Those of `more` follow.
+fn customization(replicas: i32, more: &Value) -> Value {
     let reflect = format!("function ReflectStatus(o) return {{replicas = {replicas}}} end");
     let aggregate = "function AggregateStatus(desired, items)
   local sum = 0
@@ -31,7 +29,7 @@ fn customization(replicas: i32) -> Value {
   desired.status = {replicas = sum}
   return desired
 end";
-    json!({
+    let mut customization = json!({
         "apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization",
         "metadata": {"name": "deployments"},
         "spec": {
@@ -41,28 +39,48 @@ end";
                 "statusAggregation": {"luaScript": aggregate},
             },
         },
-    })
+    });
+    let scripts = &mut customization["spec"]["customizations"];
+    for (name, script) in more.as_object().into_iter().flatten() {
+        scripts[name] = script.clone();
+    }
+    customization
 }
 
-/// Starts an interpreter that serves the scripts of a directory. Returns it with the registration that it prints for
-/// them.
-async fn interpreter(directory: &Path) -> anyhow::Result<(Child, Value)> {
-    let port = ports::reserve()?;
-    let mut process = Command::new(env!("CARGO_BIN_EXE_compute-federation"))
-        .args(["interpreter", "--self-signed"])
-        .arg(format!("--port={port}"))
+/// Lets the management process serve the customizations of a directory, or none.
+async fn serve(federation: &Federation, directory: Option<&Path>) -> anyhow::Result<()> {
+    let mut manager = federation.management()?.lock().await;
+    manager.set_customizations(directory)?;
+    manager.terminate().await;
+    manager.restart().await
+}
+
+/// Returns the printed registration of the customizations of a directory, without a `caBundle`.
+async fn registration(federation: &Federation, directory: &Path) -> anyhow::Result<Value> {
+    let port = federation.management()?.lock().await.webhook_port();
+    let printed = Command::new(env!("CARGO_BIN_EXE_compute-federation"))
+        .args(["interpreter", "registration"])
+        .arg(format!("--url=https://127.0.0.1:{port}/interpret"))
         .arg(format!("--customizations={}", directory.display()))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()?;
-    let mut printed = String::new();
-    let mut output = process.stdout.take().context("no standard output")?;
-    output.read_to_string(&mut printed).await?;
-    let mut documents: Vec<Value> = serde_saphyr::from_multiple(&printed)?;
-    documents.retain(|document| document["metadata"]["name"] == REGISTRATION);
-    let registration = documents.pop().with_context(|| printed.clone())?;
-    Ok((process, registration))
+        .output()
+        .await?;
+    Ok(serde_saphyr::from_slice(&printed.stdout)?)
+}
+
+/// Waits until the registration has the `caBundle` of the native one, and exactly these operations.
+async fn until_kept(registrations: &Api<DynamicObject>, operations: &[&str]) -> anyhow::Result<()> {
+    wait::eventually("the registration is kept", WITHIN, || async {
+        let ours = registrations.get(REGISTRATION).await?;
+        let native = registrations.get("compute-federation").await?;
+        let bundle = |registration: &DynamicObject| {
+            registration.data["webhooks"][0]["clientConfig"]["caBundle"].clone()
+        };
+        ensure!(bundle(&ours) == bundle(&native), "{}", bundle(&ours));
+        let rules = &ours.data["webhooks"][0]["rules"];
+        ensure!(rules[0]["operations"] == json!(operations), "{rules}");
+        Ok(())
+    })
+    .await
 }
 
 fn deployment() -> anyhow::Result<Deployment> {
@@ -81,14 +99,21 @@ pub(crate) async fn karmada_calls_the_scripts_of_another_kind(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let directory = TempDir::new()?;
-    let file = directory.path().join("deployments.json");
-    std::fs::write(&file, customization(7).to_string())?;
-    let (_process, registration) = interpreter(directory.path()).await?;
+    serve(federation, Some(directory.path())).await?;
+    let result = is_scripted(federation, directory.path()).await;
+    serve(federation, None).await?;
+    result
+}
+
+async fn is_scripted(federation: &Federation, directory: &Path) -> anyhow::Result<()> {
+    let file = directory.join("deployments.json");
+    std::fs::write(&file, customization(7, &Value::Null).to_string())?;
     let kind = "ResourceInterpreterWebhookConfiguration";
     let kind = GroupVersionKind::gvk("config.karmada.io", "v1alpha1", kind);
     let hub = federation.hub().client();
     let registrations: Api<DynamicObject> = Api::all_with(hub, &ApiResource::from_gvk(&kind));
-    create(&registrations, registration).await?;
+    create(&registrations, registration(federation, directory).await?).await?;
+    until_kept(&registrations, &["AggregateStatus", "InterpretStatus"]).await?;
 
     let space = Space::on_hub_alone(federation, "scripted").await?;
     let selected = json!([{"apiVersion": "apps/v1", "kind": "Deployment"}]);
@@ -103,8 +128,12 @@ pub(crate) async fn karmada_calls_the_scripts_of_another_kind(
     create(&deployments, json!(deployment()?)).await?;
     until_replicas(&deployments, 14).await?;
 
-    // New scripts are used for the next events.
-    std::fs::write(&file, customization(4).to_string())?;
+    // New scripts are used for the next events, and are registered.
+    let health = "function InterpretHealth(o) return true end";
+    let more = json!({"healthInterpretation": {"luaScript": health}});
+    std::fs::write(&file, customization(4, &more).to_string())?;
+    let operations = ["AggregateStatus", "InterpretStatus", "InterpretHealth"];
+    until_kept(&registrations, &operations).await?;
     wait::eventually("the new scripts are used", WITHIN, || async {
         let label =
             json!({"metadata": {"labels": {"example.com/round": ports::reserve()?.to_string()}}});

@@ -275,7 +275,7 @@ pub const ROLES: &[Role] = &[
         used_by: "Webhook server with `--federation-kubeconfig` and without cell controllers",
         plane: Plane::Hub,
         subject: Subject::ManagerUser,
-        rules: &[named(INTERPRETERS, "resourceinterpreterwebhookconfigurations", &["compute-federation"], &[Get, Patch], "Maintain `caBundle`.").without("Another program must maintain `caBundle`.")],
+        rules: &[named(INTERPRETERS, "resourceinterpreterwebhookconfigurations", &["compute-federation", "compute-federation-customizations"], &[Get, Patch], "Maintain `caBundle`, and the rules for the kinds of customizations.").without("Another program must maintain both.")],
     },
     Role {
         name: "compute-cell",

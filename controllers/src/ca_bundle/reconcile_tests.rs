@@ -14,6 +14,7 @@ struct Bench {
     may_write: CancellationToken,
     names: watch::Receiver<BTreeSet<String>>,
     mounted: watch::Sender<Mounted>,
+    rules: watch::Sender<Option<Value>>,
 }
 
 fn authority() -> Authorities {
@@ -38,8 +39,12 @@ fn start(prepare: impl FnOnce(&ApiServer)) -> Bench {
         served: authority(),
     });
     let (names, told_names) = watch::channel(BTreeSet::new());
+    let (rules, wanted_rules) = watch::channel(None);
     let config = Config {
-        registrations: vec![(Registration::MUTATING, server.client())],
+        registrations: vec![Maintained {
+            rules: Some(wanted_rules),
+            ..Maintained::ca_bundle(Registration::MUTATING, server.client())
+        }],
         are_all: true,
         certificates,
         trusted: watch::channel(Authorities::new()).0,
@@ -59,6 +64,7 @@ fn start(prepare: impl FnOnce(&ApiServer)) -> Bench {
         may_write,
         names: told_names,
         mounted,
+        rules,
     }
 }
 
@@ -67,21 +73,25 @@ impl Bench {
         sleep(2 * LATER).await;
     }
 
-    /// Returns the bundle of each webhook.
-    fn bundles(&self) -> Vec<String> {
+    /// Returns the webhooks of the registration.
+    fn webhooks(&self) -> Vec<Value> {
         let key = (String::new(), Registration::MUTATING.name.to_owned());
         let stored = self
             .server
             .stored(apiserver::KindId::named(KIND), &key)
             .unwrap();
-        let webhooks = stored.value()["webhooks"].as_array().unwrap().clone();
+        stored.value()["webhooks"].as_array().unwrap().clone()
+    }
+
+    /// Returns the bundle of each webhook.
+    fn bundles(&self) -> Vec<String> {
         let bundle = |webhook: &Value| {
             webhook["clientConfig"]["caBundle"]
                 .as_str()
                 .unwrap_or_default()
                 .to_owned()
         };
-        webhooks.iter().map(bundle).collect()
+        self.webhooks().iter().map(bundle).collect()
     }
 }
 
@@ -105,6 +115,24 @@ async fn every_webhook_gets_the_bundle_once_the_process_may_write() {
         "nothing is written when settled"
     );
     bench.tasks.stop().cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_rules_are_those_that_are_wanted() {
+    let bench = start(|_| {});
+    bench.may_write.cancel();
+    bench.pass().await;
+    let rules = || bench.webhooks().into_iter().map(|it| it["rules"].clone());
+    assert!(rules().all(|rules| rules.is_null()), "no rules are known");
+    for wanted in [json!([{"kinds": ["Pod"]}]), json!([])] {
+        let before = bench.server.writes().len();
+        bench.rules.send_replace(Some(wanted.clone()));
+        bench.pass().await;
+        assert!(rules().all(|rules| rules == wanted));
+        bench.pass().await;
+        assert_eq!(bench.server.writes().len(), before + 1);
+    }
+    assert_eq!(bench.bundles()[0], encode(&authority()));
 }
 
 #[tokio::test(start_paused = true)]

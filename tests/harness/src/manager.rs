@@ -292,12 +292,33 @@ impl Manager {
 
     /// Sets `discovery.quotaKubeconfigPath` for the next start of the manager.
     pub(crate) fn set_quota_kubeconfig(&self, path: &Path) -> anyhow::Result<()> {
+        self.change_config(|config| {
+            let discovery = config.get_mut("discovery").and_then(Value::as_object_mut);
+            let discovery = discovery.context("the config file has no discovery")?;
+            discovery.insert("quotaKubeconfigPath".to_owned(), json!(path));
+            Ok(())
+        })
+    }
+
+    /// Sets `interpreterCustomizations` for the next start of the manager.
+    ///
+    /// # Errors
+    ///
+    /// When the config file cannot be read or written.
+    pub fn set_customizations(&self, directory: Option<&Path>) -> anyhow::Result<()> {
+        self.change_config(|config| {
+            config["interpreterCustomizations"] = json!({"directory": directory});
+            Ok(())
+        })
+    }
+
+    fn change_config(
+        &self,
+        change: impl FnOnce(&mut Value) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
         let mut config: Value = serde_json::from_str(&fs::read_to_string(&self.config_file)?)?;
-        let discovery = config.get_mut("discovery").and_then(Value::as_object_mut);
-        let discovery = discovery.context("the config file has no discovery")?;
-        discovery.insert("quotaKubeconfigPath".to_owned(), json!(path));
-        fs::write(&self.config_file, config.to_string())?;
-        Ok(())
+        change(&mut config)?;
+        Ok(fs::write(&self.config_file, config.to_string())?)
     }
 
     /// Returns the port of the metrics.
