@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 use webhooks::Scripts;
 
 use crate::serving::Servers;
@@ -63,7 +63,7 @@ impl Metrics {
 pub(crate) struct Served {
     /// The directory with their files.
     pub(crate) directory: PathBuf,
-    /// Receives the rules with which the webhook is registered for them, when they are in service.
+    /// Receives the rules with which the webhook is registered for them, when they are in service and not empty.
     pub(crate) rules: watch::Sender<Option<Value>>,
 }
 
@@ -155,12 +155,19 @@ impl Loader {
             Ok((count, interpreter)) => {
                 let rules = rules(&interpreter);
                 self.scripts.replace(interpreter);
-                self.rules.send_replace(Some(rules));
+                // A directory can be empty because it is not filled yet. Without the rules, Karmada would not keep fields
+                // of the cells.
+                if count > 0 {
+                    self.rules.send_replace(Some(rules));
+                }
                 self.metrics
                     .served
                     .set(i64::try_from(count).unwrap_or(i64::MAX));
                 self.metrics.refused.set(0);
                 info!(%directory, count, "customizations served");
+                if count == 0 {
+                    warn!(%directory, "the directory has no customization; the rules of the registration stay");
+                }
             }
             Err(problem) => {
                 self.metrics.refused.set(1);
@@ -226,16 +233,40 @@ fn read(directory: &Path) -> anyhow::Result<Contents> {
 /// Returns the number of customizations, and their interpreter.
 fn compile(contents: &Contents) -> anyhow::Result<(usize, LuaInterpreter)> {
     let mut all = Vec::new();
+    let mut files = BTreeMap::new();
     for (path, text) in contents {
-        all.extend(object_files::customizations_in(
-            &path.display().to_string(),
-            text,
-        )?);
-    }
-    for customization in &all {
-        require_other_kind(customization)?;
+        let file = path.display().to_string();
+        let of_file = object_files::customizations_in(&file, text)?;
+        for customization in &of_file {
+            let checked = require_other_kind(customization);
+            let checked = checked.and_then(|()| require_exact_target(customization));
+            checked.with_context(|| file.clone())?;
+            let name = customization.name_any();
+            if let Some(other) = files.insert(name.clone(), file.clone()) {
+                bail!("{file}: ResourceInterpreterCustomization {name} is in {other}, too");
+            }
+        }
+        // The errors of the whole name no file.
+        scripts::compile(&of_file, Scripts::limits()).with_context(|| file)?;
+        all.extend(of_file);
     }
     Ok((all.len(), scripts::compile(&all, Scripts::limits())?))
+}
+
+/// Checks that a customization is for exactly one kind: in the rules of a webhook, `*` means all.
+fn require_exact_target(customization: &ResourceInterpreterCustomization) -> anyhow::Result<()> {
+    let target = &customization.spec.target;
+    let mut parts = target.api_version.split('/').chain([target.kind.as_str()]);
+    let is_exact = parts.all(|part| !part.is_empty() && part != "*");
+    if !is_exact || target.api_version.matches('/').count() > 1 {
+        bail!(
+            "ResourceInterpreterCustomization {}: spec.target: {} {} must be a version, such as apps/v1 or v1, and a kind",
+            customization.name_any(),
+            target.api_version,
+            target.kind
+        );
+    }
+    Ok(())
 }
 
 /// Checks that the native interpreter does not answer for the kind of a customization.
@@ -260,7 +291,7 @@ mod tests {
 
     fn customization(name: &str, kind: &str, script: &str) -> String {
         format!(
-            "kind: ResourceInterpreterCustomization\nmetadata: {{name: {name}}}\nspec:\n  target: {{apiVersion: example.com/v1, kind: {kind}}}\n  customizations: {{healthInterpretation: {{luaScript: '{script}'}}}}\n"
+            "apiVersion: config.karmada.io/v1alpha1\nkind: ResourceInterpreterCustomization\nmetadata: {{name: {name}}}\nspec:\n  target: {{apiVersion: example.com/v1, kind: {kind}}}\n  customizations: {{healthInterpretation: {{luaScript: '{script}'}}}}\n"
         )
     }
 

@@ -149,11 +149,7 @@ fn self_signed(url: Option<&str>, args: &InterpreterArgs, port: u16) -> anyhow::
             host => format!("https://{host}:{port}/interpret"),
         },
     };
-    let parsed: http::Uri = url.parse().with_context(|| format!("--url {url:?}"))?;
-    let host = match (parsed.scheme_str(), parsed.host()) {
-        (Some("https"), Some(host)) => host.trim_matches(['[', ']']).to_owned(),
-        _ => bail!("--url is {url:?}, must be https://HOST[:PORT]/interpret"),
-    };
+    let host = registration::host_of(&url)?;
     let certificates = Certificates::self_signed(&[host], clock::now())?;
     let bundle = ca_bundle::encode(&certificates.authorities);
     let mut registrations = registration::native(&url, &bundle)?;

@@ -11,6 +11,7 @@ mod bind_address;
 mod certificate_metrics;
 mod config;
 mod customizations;
+mod hub_error;
 mod interpret;
 mod interpreter;
 mod leadership;

@@ -9,6 +9,18 @@ use api::karmada::ResourceInterpreterCustomization;
 use kube::Resource;
 use serde_json::Value;
 
+/// The fields of `spec.customizations`: one per operation.
+const RULES: [&str; 8] = [
+    "componentResource",
+    "dependencyInterpretation",
+    "healthInterpretation",
+    "replicaResource",
+    "replicaRevision",
+    "retention",
+    "statusAggregation",
+    "statusReflection",
+];
+
 /// Reads a file with one object. `-` is the standard input.
 ///
 /// # Errors
@@ -74,9 +86,49 @@ pub(crate) fn customizations_in(
             let kind = kind.unwrap_or("missing");
             bail!("{name}: kind is {kind}, must be ResourceInterpreterCustomization");
         }
+        check_fields(&document).with_context(|| name.clone())?;
         serde_path_to_error::deserialize(document).with_context(|| name)
     });
     read.collect()
+}
+
+/// Checks the names of the fields, as the API server does: a misspelt operation would have no script.
+fn check_fields(customization: &Value) -> anyhow::Result<()> {
+    let api_version = customization.get("apiVersion").and_then(Value::as_str);
+    let expected = ResourceInterpreterCustomization::api_version(&());
+    if api_version != Some(expected.as_ref()) {
+        let found = api_version.unwrap_or("missing");
+        bail!("apiVersion is {found}, must be {expected}");
+    }
+    let name = customization
+        .pointer("/metadata/name")
+        .and_then(Value::as_str);
+    if name.is_none_or(str::is_empty) {
+        bail!("metadata.name is missing");
+    }
+    let spec = customization.get("spec");
+    let rules = spec.and_then(|spec| spec.get("customizations"));
+    check_known("spec", spec, &["target", "customizations"])?;
+    let target = spec.and_then(|spec| spec.get("target"));
+    check_known("spec.target", target, &["apiVersion", "kind"])?;
+    check_known("spec.customizations", rules, &RULES)?;
+    for (name, rule) in rules.and_then(Value::as_object).into_iter().flatten() {
+        let path = format!("spec.customizations.{name}");
+        check_known(&path, Some(rule), &["luaScript"])?;
+    }
+    Ok(())
+}
+
+/// Checks that a value has no other fields than these.
+fn check_known(path: &str, value: Option<&Value>, known: &[&str]) -> anyhow::Result<()> {
+    let mut names = value.and_then(Value::as_object).into_iter().flatten();
+    match names.find(|(name, _)| !known.contains(&name.as_str())) {
+        Some((name, _)) => bail!(
+            "{path}.{name}: unknown field, known are {}",
+            known.join(", ")
+        ),
+        None => Ok(()),
+    }
 }
 
 /// Reads a file with the statuses of the cells: a list, or one document for each.
@@ -192,7 +244,7 @@ mod tests {
 
     #[test]
     fn customizations_are_documents() {
-        let text = "kind: ResourceInterpreterCustomization\nmetadata: {name: a}\nspec: {target: {kind: A}}";
+        let text = "apiVersion: config.karmada.io/v1alpha1\nkind: ResourceInterpreterCustomization\nmetadata: {name: a}\nspec: {target: {kind: A}}";
         let both = format!("{text}\n---\n{text}");
         let read = customizations(file(&both).path()).unwrap();
         assert_eq!(read.len(), 2);
@@ -202,7 +254,7 @@ mod tests {
             ("kind: Pod", "document 1: kind is Pod"),
             ("a: 1", "document 1: kind is missing"),
             (
-                "kind: ResourceInterpreterCustomization\nspec: {customizations: {retention: 3}}",
+                "apiVersion: config.karmada.io/v1alpha1\nkind: ResourceInterpreterCustomization\nspec: {customizations: {retention: 3}}",
                 "document 1",
             ),
         ] {

@@ -12,6 +12,7 @@ mod work;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use anyhow::bail;
 use api::karmada::ResourceInterpreterCustomization;
 use interpreters::InterpretedKind;
 use interpreters::lua::{Limits, SCRIPT_TIME};
@@ -57,8 +58,11 @@ fn verify(args: &VerifyArgs) -> anyhow::Result<Report> {
         .into_iter()
         .filter(is_for_our_kinds)
         .collect();
+    if customizations.is_empty() && !args.customization.is_empty() {
+        bail!("--customization: no customization is for {}", our_kinds());
+    }
     let scripts = scripts::compile(&customizations, Limits::default())?;
-    let webhooks = runtime.block_on(hub.webhooks())?;
+    let webhooks = runtime.block_on(hub.webhooks(&args.registration))?;
     let answerers = answerers(&scripts, &webhooks, &args.registration);
     let compared = compared(&answerers);
     let task = Task {
@@ -100,6 +104,11 @@ fn verify(args: &VerifyArgs) -> anyhow::Result<Report> {
         generated,
         seed: args.seed,
     })
+}
+
+fn our_kinds() -> String {
+    let named = InterpretedKind::ALL.map(|kind| format!("{} {}", api::API_VERSION, kind.as_str()));
+    named.join(" or ")
 }
 
 /// Returns whether a customization is for a kind that the native interpreter interprets.

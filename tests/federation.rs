@@ -409,9 +409,9 @@ fn all() -> Vec<(&'static str, Test)> {
         Alone invariants::a_change_makes_only_the_necessary_writes;
         Alone invariants::foreign_labels_and_annotations_stay;
         Shared interpret_command::an_object_of_the_hub_is_interpreted;
-        Shared scripted_kinds::karmada_calls_the_scripts_of_another_kind;
         Shared verify_command::the_objects_of_the_hub_are_compared;
         Shared invariants::each_object_has_the_documented_writers;
+        Alone scripted_kinds::karmada_calls_the_scripts_of_another_kind;
         Alone needs::running_instances_stay_when_their_city_is_withdrawn;
         Alone projections::deletions_during_downtime_are_projected;
         Alone restart::a_killed_manager_converges_to_the_same_state;

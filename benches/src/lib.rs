@@ -104,7 +104,12 @@ pub fn interpret_general(body: &[u8]) -> anyhow::Result<Interpretation> {
     )?)
 }
 
-fn successful(interpretation: Interpretation) -> anyhow::Result<Interpretation> {
+/// Returns an interpretation that has succeeded.
+///
+/// # Errors
+///
+/// The error of the interpretation.
+pub fn successful(interpretation: Interpretation) -> anyhow::Result<Interpretation> {
     match interpretation.error {
         Some(error) => Err(error.into()),
         None => Ok(interpretation),

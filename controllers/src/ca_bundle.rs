@@ -33,6 +33,7 @@ use crate::runtime::{Clock, ReconcileError};
 use names::CallerNames;
 pub use plan::{Authorities, Delays};
 use plan::{BundleHistory, Observed, Plan, plan};
+pub use rules::WEBHOOK_OF_CUSTOMIZATIONS;
 use trust::Trust;
 
 const NAME: &str = "ca-bundle";
@@ -74,8 +75,12 @@ pub struct Maintained {
     pub registration: Registration,
     /// Reaches the API server that has it.
     pub client: Client,
-    /// The wanted `rules` of its webhooks, or `None` while they are not known. Without a receiver, the rules are those
-    /// of the deployment.
+    /// The wanted `rules` of [`WEBHOOK_OF_CUSTOMIZATIONS`], or `None` while they are not known. Without a receiver, the
+    /// rules are those of the deployment.
+    ///
+    /// Such a registration is optional, and only a process with customizations maintains it. So callers that reach the
+    /// server by it do not count for the trust before its bundle had our authorities once. Otherwise a process would wait
+    /// for a leader that does not maintain it.
     pub rules: Option<watch::Receiver<Option<Value>>>,
 }
 
@@ -187,6 +192,7 @@ pub fn start(tasks: &Tasks, config: Config) {
             may_write: may_write.clone(),
             clock,
             is_found: false,
+            counts: false,
             history: None,
             problem: None,
         };
@@ -215,6 +221,8 @@ struct Keeper {
     clock: Clock,
     /// Whether the registration has been found, and no answer has proved since that it does not exist.
     is_found: bool,
+    /// Whether the callers of this registration count for the trust.
+    counts: bool,
     /// `None` before the first check.
     history: Option<BundleHistory>,
     /// The last error. It is kept so that the same error is not reported again.
@@ -308,12 +316,22 @@ impl Keeper {
         let waits = !mounted.is_subset(&trusted) || mounted != served;
         let settled = write.is_none() && !waits && history.unneeded.is_empty();
         self.history = Some(history);
-        self.trust.tell(self.index, trusted);
+        self.counts |= self.rules.is_none() || !served.is_empty() && served.is_subset(&trusted);
+        let told = if self.counts { trusted } else { needed() };
+        self.trust.tell(self.index, told);
+        if !self.may_write.is_cancelled() {
+            return Ok(settled);
+        }
+        if let Some(bundle) = write {
+            let changes = bundle_changes(bundles.len(), &bundle);
+            self.write(&configuration, changes).await?;
+            // The configuration has a new version.
+            return Ok(settled);
+        }
+        // Rules that Karmada refuses must not delay a bundle.
         let wanted = self.rules.as_ref().and_then(|rules| rules.borrow().clone());
-        let rules = wanted.map(|wanted| rules::changes(&configuration.data, &wanted));
-        let bundles = write.map(|bundle| bundle_changes(bundles.len(), &bundle));
-        let changes: Vec<_> = bundles.into_iter().chain(rules).flatten().collect();
-        if !changes.is_empty() && self.may_write.is_cancelled() {
+        let changes = wanted.map(|wanted| rules::changes(&configuration.data, &wanted));
+        if let Some(changes) = changes.filter(|changes| !changes.is_empty()) {
             self.write(&configuration, changes).await?;
         }
         Ok(settled)

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use super::interpret::{ColorChoice, OutputForm};
 
+/// The default of `--registration`: the name in `deploy/`.
+pub(crate) const REGISTRATION: &str = "compute-federation";
+
 /// The arguments of `verify`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct VerifyArgs {
@@ -21,7 +24,7 @@ pub(crate) struct VerifyArgs {
     pub(crate) customization: Vec<PathBuf>,
 
     /// Name of the ResourceInterpreterWebhookConfiguration that registers compute-federation.
-    #[arg(long, value_name = "NAME", default_value = "compute-federation")]
+    #[arg(long, value_name = "NAME", default_value = REGISTRATION)]
     pub(crate) registration: String,
 
     /// Number of generated objects that are compared too. They are variations of objects of the hub.

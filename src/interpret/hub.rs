@@ -11,7 +11,14 @@ use serde_json::{Value, json};
 
 use super::objects::RequestObjects;
 use crate::args::{HubObject, InterpretArgs};
+use crate::hub_error::hub_error;
 use crate::user_agent::user_agent;
+
+struct Hub {
+    client: Client,
+    /// Address of its API server.
+    url: String,
+}
 
 /// Reads an object of the hub. `with_items` reads the statuses of its cells too.
 ///
@@ -28,26 +35,28 @@ pub(super) async fn read(
     let config = connect::kubeconfig(kubeconfig, args.federation_context.as_deref())
         .await
         .context("--federation-kubeconfig")?;
+    let url = config.config.cluster_url.to_string();
     let client = connect::client(config, &user_agent("interpret"))?;
+    let hub = Hub { client, url };
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(
         api::GROUP,
         api::VERSION,
         kind.as_str(),
     ));
-    let read = get(&client, &resource, object.namespace, object.name).await?;
+    let read = get(&hub, &resource, object.namespace, object.name).await?;
     let mut objects = RequestObjects {
         object: read,
         ..RequestObjects::default()
     };
     if with_items {
-        objects.items = items(&client, kind, object).await?;
+        objects.items = items(&hub, kind, object).await?;
     }
     Ok(objects)
 }
 
 /// Returns the statuses of the cells, as Karmada's ResourceBinding of the object has them.
 async fn items(
-    client: &Client,
+    hub: &Hub,
     kind: InterpretedKind,
     object: HubObject<'_>,
 ) -> anyhow::Result<Vec<Value>> {
@@ -57,7 +66,7 @@ async fn items(
         "ResourceBinding",
     ));
     let name = format!("{}-{}", object.name, kind.as_str().to_lowercase());
-    statuses(&get(client, &bindings, object.namespace, &name).await?)
+    statuses(&get(hub, &bindings, object.namespace, &name).await?)
 }
 
 /// Returns the statuses of the cells in a ResourceBinding.
@@ -76,13 +85,14 @@ fn statuses(binding: &Value) -> anyhow::Result<Vec<Value>> {
 }
 
 async fn get(
-    client: &Client,
+    hub: &Hub,
     resource: &ApiResource,
     namespace: &str,
     name: &str,
 ) -> anyhow::Result<Value> {
-    let objects = Api::<DynamicObject>::namespaced_with(client.clone(), namespace, resource);
+    let objects = Api::<DynamicObject>::namespaced_with(hub.client.clone(), namespace, resource);
     let read = objects.get(name).await;
+    let read = read.map_err(|error| hub_error(&hub.url, &error));
     let read = read.with_context(|| format!("{} {namespace}/{name}", resource.kind))?;
     Ok(json!(read))
 }
@@ -103,7 +113,7 @@ fn kind(name: &str) -> anyhow::Result<InterpretedKind> {
     match found {
         Some(kind) => Ok(kind),
         None => bail!(
-            "kind {name:?} is not interpreted: {} are",
+            "kind {name:?} cannot be read from the hub, only {}: save another object with kubectl, and give its file with -f",
             InterpretedKind::ALL
                 .map(InterpretedKind::as_str)
                 .join(" and ")

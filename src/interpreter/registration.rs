@@ -5,7 +5,10 @@ use std::fs;
 use anyhow::{Context, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use controllers::ca_bundle::WEBHOOK_OF_CUSTOMIZATIONS;
 use interpreters::lua::LuaInterpreter;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use serde_json::{Map, Value, json};
 
 use crate::args::RegistrationArgs;
@@ -14,11 +17,8 @@ use crate::customizations;
 /// The deployed ResourceInterpreterWebhookConfiguration of the native interpreter.
 const NATIVE: &str =
     include_str!("../../deploy/components/federation/resource-interpreter-webhook.yaml");
-/// Name of the configuration and of the webhook for the kinds of customizations.
-const OF_CUSTOMIZATIONS: (&str, &str) = (
-    "compute-federation-customizations",
-    "customizations.compute.datumapis.com",
-);
+/// Name of the configuration for the kinds of customizations.
+const OF_CUSTOMIZATIONS: &str = "compute-federation-customizations";
 
 /// Returns the deployed registration, with this URL and this `caBundle`.
 pub(super) fn native(url: &str, bundle: &str) -> anyhow::Result<String> {
@@ -42,19 +42,40 @@ pub(super) fn of_customizations(
 ///
 /// If a file cannot be read or is not valid.
 pub(super) fn of_directory(args: &RegistrationArgs) -> anyhow::Result<String> {
-    let interpreter = customizations::of_directory(&args.customizations)?;
+    let interpreter =
+        customizations::of_directory(&args.customizations).context("--customizations")?;
     let mut client = match &args.url {
-        Some(url) => json!({"url": url}),
+        Some(url) => {
+            host_of(url)?;
+            json!({"url": url})
+        }
         None => deployed_client()?,
     };
     if let (Some(file), Some(client)) = (&args.ca, client.as_object_mut()) {
-        let ca = fs::read(file).with_context(|| file.display().to_string())?;
+        let what = || format!("--ca: {}", file.display());
+        let ca = fs::read(file).with_context(what)?;
+        if CertificateDer::from_pem_slice(&ca).is_err() {
+            bail!("{} has no certificate in PEM", what());
+        }
         client.insert("caBundle".to_owned(), STANDARD.encode(ca).into());
     }
     Ok(serde_saphyr::to_string(&registered(
         &interpreter,
         &client,
     )?)?)
+}
+
+/// Returns the host of the URL at which Karmada reaches the interpreter.
+///
+/// # Errors
+///
+/// If Karmada would refuse the URL.
+pub(super) fn host_of(url: &str) -> anyhow::Result<String> {
+    let parsed: http::Uri = url.parse().with_context(|| format!("--url {url:?}"))?;
+    match (parsed.scheme_str(), parsed.host()) {
+        (Some("https"), Some(host)) => Ok(host.trim_matches(['[', ']']).to_owned()),
+        _ => bail!("--url is {url:?}, must be https://HOST[:PORT]/interpret"),
+    }
 }
 
 /// Returns `clientConfig` of the deployed registration.
@@ -84,15 +105,16 @@ fn registered(interpreter: &LuaInterpreter, client: &Value) -> anyhow::Result<Va
         bail!("the directory has no customization with a script: there is nothing to register");
     }
     let mut registration = configured(client)?;
-    let (name, webhook_name) = OF_CUSTOMIZATIONS;
     let webhook = registration
         .pointer_mut("/webhooks/0")
         .and_then(Value::as_object_mut);
     let webhook = webhook.context("the deployed registration has no webhook")?;
     webhook.insert("rules".to_owned(), customizations::rules(interpreter));
-    webhook.insert("name".to_owned(), webhook_name.into());
+    webhook.insert("name".to_owned(), WEBHOOK_OF_CUSTOMIZATIONS.into());
     let fields = registration.as_object_mut();
-    let metadata: Map<_, _> = [("name".to_owned(), name.into())].into_iter().collect();
+    let metadata: Map<_, _> = [("name".to_owned(), OF_CUSTOMIZATIONS.into())]
+        .into_iter()
+        .collect();
     fields.and_then(|fields| fields.insert("metadata".to_owned(), metadata.into()));
     Ok(registration)
 }
@@ -139,7 +161,7 @@ mod tests {
             registration["kind"],
             "ResourceInterpreterWebhookConfiguration"
         );
-        assert_eq!(registration["metadata"]["name"], OF_CUSTOMIZATIONS.0);
+        assert_eq!(registration["metadata"]["name"], OF_CUSTOMIZATIONS);
         let webhook = &registration["webhooks"][0];
         assert_eq!(
             webhook["clientConfig"]["service"]["name"],

@@ -1,7 +1,7 @@
 //! Reads the hub: customizations, registrations of webhooks, the objects of a kind and their ResourceBindings. Nothing
 //! is written.
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use api::karmada::{ResourceBinding, ResourceInterpreterCustomization};
 use interpreters::comparison::Subject;
 use interpreters::{InterpretedKind, Operation};
@@ -17,7 +17,8 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::join::{Join, Joined, List, ObjectText};
-use crate::args::VerifyArgs;
+use crate::args::{REGISTRATION, VerifyArgs};
+use crate::hub_error::hub_error;
 use crate::user_agent::user_agent;
 
 /// Objects in one page of a list (client-go's default).
@@ -88,19 +89,42 @@ impl Hub {
         Ok(Self { client, url })
     }
 
+    fn error(&self, error: &Error) -> anyhow::Error {
+        hub_error(&self.url, error)
+    }
+
     /// Returns the customizations of the hub.
     pub(super) async fn customizations(
         &self,
     ) -> anyhow::Result<Vec<ResourceInterpreterCustomization>> {
         let all = Api::<ResourceInterpreterCustomization>::all(self.client.clone());
         let listed = all.list(&ListParams::default()).await;
+        let listed = listed.map_err(|error| self.error(&error));
         Ok(listed.context("ResourceInterpreterCustomizations")?.items)
     }
 
     /// Returns the registered webhooks for our kinds, in the order in which Karmada tries them.
-    pub(super) async fn webhooks(&self) -> anyhow::Result<Vec<RegisteredWebhook>> {
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be read, or if `registration` is not the default and does not exist.
+    pub(super) async fn webhooks(
+        &self,
+        registration: &str,
+    ) -> anyhow::Result<Vec<RegisteredWebhook>> {
         let path = "/apis/config.karmada.io/v1alpha1/resourceinterpreterwebhookconfigurations";
         let page: Page<Configuration> = self.page(path, None).await?;
+        let names: Vec<_> = page
+            .items
+            .iter()
+            .map(|configuration| configuration.metadata.name.as_str())
+            .collect();
+        if registration != REGISTRATION && !names.contains(&registration) {
+            bail!(
+                "--registration: the hub has no ResourceInterpreterWebhookConfiguration {registration}; it has: {}",
+                names.join(", ")
+            );
+        }
         Ok(registered(page.items))
     }
 
@@ -180,7 +204,7 @@ impl Hub {
                 "{path}: the API server has discarded the state of the hub in which the list began, \
                  because reading took too long: run the command again"
             ),
-            error => anyhow::Error::new(error).context(path.to_owned()),
+            error => self.error(&error).context(path.to_owned()),
         })
     }
 }
@@ -222,8 +246,9 @@ fn named(mut item: Value, kind: InterpretedKind) -> Value {
 ///
 /// If the object or the statuses of its binding cannot be decoded.
 pub(super) fn subject(kind: InterpretedKind, joined: &Joined) -> anyhow::Result<Subject> {
-    let (object, binding) = joined;
-    let object = serde_json::from_str(object.json.get()).context(kind.as_str())?;
+    let (text, binding) = joined;
+    let what = || format!("{} {text}", kind.as_str());
+    let object = serde_json::from_str(text.json.get()).with_context(what)?;
     let object = named(object, kind);
     let Some(binding) = binding else {
         return Ok(Subject::of_hub(object, Vec::new(), None));
@@ -237,7 +262,8 @@ pub(super) fn subject(kind: InterpretedKind, joined: &Joined) -> anyhow::Result<
     let items = status.and_then(|status| status.aggregated_status.as_ref());
     let items = match items {
         Some(items) => serde_json::from_str::<Option<Vec<Value>>>(items.get())
-            .context("status.aggregatedStatus of a ResourceBinding")?,
+            .context("status.aggregatedStatus of the ResourceBinding")
+            .with_context(what)?,
         None => None,
     };
     Ok(Subject::of_hub(object, items.unwrap_or_default(), share))

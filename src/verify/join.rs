@@ -4,7 +4,7 @@
 //! object, so both lists have almost the same order, and few objects wait for their partner.
 
 use std::collections::BTreeMap;
-use std::mem;
+use std::{fmt, mem};
 
 use api::karmada::ResourceBinding;
 use kube::ResourceExt;
@@ -25,6 +25,12 @@ pub(super) struct ObjectText {
     name: String,
     /// The object as JSON. The thread that compares it decodes it.
     pub(super) json: Box<RawValue>,
+}
+
+impl fmt::Display for ObjectText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
 }
 
 impl<'de> Deserialize<'de> for ObjectText {

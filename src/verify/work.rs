@@ -109,6 +109,8 @@ struct Watched {
     stopped: AtomicU32,
     /// The first call that ran out of time.
     first_stopped: Mutex<Option<Call>>,
+    /// Why an object cannot be decoded. The comparison then ends.
+    failed: Mutex<Option<anyhow::Error>>,
 }
 
 /// Adds objects to the queue of the threads.
@@ -122,8 +124,11 @@ impl Feeder<'_> {
     ///
     /// # Errors
     ///
-    /// If too many scripts have run out of time.
+    /// If too many scripts have run out of time, or if an earlier object cannot be decoded.
     pub(super) fn add(&self, job: Job) -> anyhow::Result<()> {
+        if let Some(error) = lock(&self.watched.failed).take() {
+            return Err(error);
+        }
         if self.watched.stopped.load(Ordering::Relaxed) >= STOPPED_MAX {
             let first = lock(&self.watched.first_stopped);
             let first = first.as_ref().map_or_else(String::new, Call::to_string);
@@ -151,6 +156,7 @@ pub(super) fn compare(
         threads: iter::repeat_with(Mutex::default).take(threads).collect(),
         stopped: AtomicU32::new(0),
         first_stopped: Mutex::default(),
+        failed: Mutex::default(),
     };
     let (sender, receiver) = sync_channel(QUEUE);
     let receiver = Mutex::new(receiver);
@@ -159,7 +165,7 @@ pub(super) fn compare(
         let workers: Vec<_> = watched
             .threads
             .iter()
-            .map(|current| scope.spawn(|| work(task, &receiver, current)))
+            .map(|current| scope.spawn(|| work(task, &receiver, current, &watched.failed)))
             .collect();
         let all = &watched;
         scope.spawn(move || watch(all, task.script_time, &wait_for_end));
@@ -172,10 +178,11 @@ pub(super) fn compare(
         let joined = workers.into_iter().map(thread::ScopedJoinHandle::join);
         let found: Result<Vec<_>, _> = joined.collect();
         drop(ended);
-        let found = found.map_err(|_| anyhow!("a thread of the comparison has panicked"))?;
-        // `feed` fails too if no thread is left.
-        let found: Vec<_> = found.into_iter().collect::<anyhow::Result<_>>()?;
         added?;
+        let found = found.map_err(|_| anyhow!("a thread of the comparison has panicked"))?;
+        if let Some(error) = lock(&watched.failed).take() {
+            return Err(error);
+        }
         let (mut on_hub, mut generated) = (Findings::default(), Findings::default());
         for (one, other) in found {
             on_hub = on_hub.merge(one);
@@ -189,12 +196,14 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Compares objects until the queue has ended.
+/// Compares objects until the queue has ended. After an object that cannot be decoded, only empties the queue: the feeder
+/// would wait for a full one.
 fn work(
     task: &Task<'_>,
     queue: &Mutex<Receiver<Job>>,
     current: &Mutex<Current>,
-) -> anyhow::Result<(Findings, Findings)> {
+    failed: &Mutex<Option<anyhow::Error>>,
+) -> (Findings, Findings) {
     let (mut on_hub, mut generated) = (Findings::default(), Findings::default());
     let mut number = 0;
     loop {
@@ -203,7 +212,13 @@ fn work(
             break;
         };
         let origin = source.origin();
-        let subject = source.subject(kind, task.now)?;
+        let subject = match source.subject(kind, task.now) {
+            Ok(subject) => subject,
+            Err(error) => {
+                lock(failed).get_or_insert(error);
+                continue;
+            }
+        };
         let findings = match origin {
             Origin::Hub => &mut on_hub,
             Origin::Generated(_) => &mut generated,
@@ -234,7 +249,7 @@ fn work(
             findings.add(kind, operation, (origin, &subject), differences);
         }
     }
-    Ok((on_hub, generated))
+    (on_hub, generated)
 }
 
 /// Stops a script after `time` to twice this time. If it does not end within [`SCRIPT_END`], the process ends.
@@ -328,6 +343,41 @@ mod tests {
         assert_eq!((on_hub.total(), generated.total()), (151, 150));
         assert_eq!((on_hub.answers(), generated.answers()), (302, 300));
         assert_eq!(on_hub.unexplained().count(), 0);
+    }
+
+    /// Each thread gets several of these objects, and more are fed than the queue has places for.
+    #[test]
+    fn objects_that_cannot_be_decoded_end_the_comparison() {
+        let scripts = LuaInterpreter::new(&[], Limits::default()).unwrap();
+        let task = Task {
+            script_time: Duration::from_millis(50),
+            scripts: &scripts,
+            now: Timestamp::UNIX_EPOCH,
+            operations: &BTreeMap::new(),
+        };
+        let binding = |name: &str| {
+            let text = json!({
+                "metadata": {"namespace": "ns", "name": name}, "spec": {},
+                "status": {"aggregatedStatus": 1},
+            })
+            .to_string();
+            serde_json::from_str(&text).unwrap()
+        };
+        let error = compare(&task, |feeder| {
+            for number in 0..10_000 {
+                let name = format!("web-{number}");
+                let object = json!({"metadata": {"namespace": "ns", "name": name}});
+                let joined = (serde_json::from_value(object)?, Some(binding(&name)));
+                let source = Source::Hub(Box::new(joined));
+                feeder.add(Job { kind: KIND, source })?;
+            }
+            panic!("the feeder is not told");
+        });
+        let error = format!("{:#}", error.map(drop).unwrap_err());
+        assert!(
+            error.contains("WorkloadDeployment ns/web-") && error.contains("aggregatedStatus"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -99,21 +99,36 @@ pub(crate) async fn karmada_calls_the_scripts_of_another_kind(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let directory = TempDir::new()?;
-    serve(federation, Some(directory.path())).await?;
-    let result = is_scripted(federation, directory.path()).await;
-    serve(federation, None).await?;
-    result
+    let registrations = registrations(federation);
+    let result = is_scripted(federation, directory.path(), &registrations).await;
+    // Without the scripts, Karmada would get an error for every Deployment.
+    let params = DeleteParams::default();
+    let deleted = match registrations.delete(REGISTRATION, &params).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        deleted => deleted.map(drop),
+    };
+    let restored = serve(federation, None).await;
+    result?;
+    deleted?;
+    restored
 }
 
-async fn is_scripted(federation: &Federation, directory: &Path) -> anyhow::Result<()> {
-    let file = directory.join("deployments.json");
-    std::fs::write(&file, customization(7, &Value::Null).to_string())?;
+fn registrations(federation: &Federation) -> Api<DynamicObject> {
     let kind = "ResourceInterpreterWebhookConfiguration";
     let kind = GroupVersionKind::gvk("config.karmada.io", "v1alpha1", kind);
-    let hub = federation.hub().client();
-    let registrations: Api<DynamicObject> = Api::all_with(hub, &ApiResource::from_gvk(&kind));
-    create(&registrations, registration(federation, directory).await?).await?;
-    until_kept(&registrations, &["AggregateStatus", "InterpretStatus"]).await?;
+    Api::all_with(federation.hub().client(), &ApiResource::from_gvk(&kind))
+}
+
+async fn is_scripted(
+    federation: &Federation,
+    directory: &Path,
+    registrations: &Api<DynamicObject>,
+) -> anyhow::Result<()> {
+    serve(federation, Some(directory)).await?;
+    let file = directory.join("deployments.json");
+    std::fs::write(&file, customization(7, &Value::Null).to_string())?;
+    create(registrations, registration(federation, directory).await?).await?;
+    until_kept(registrations, &["AggregateStatus", "InterpretStatus"]).await?;
 
     let space = Space::on_hub_alone(federation, "scripted").await?;
     let selected = json!([{"apiVersion": "apps/v1", "kind": "Deployment"}]);
@@ -133,7 +148,7 @@ async fn is_scripted(federation: &Federation, directory: &Path) -> anyhow::Resul
     let more = json!({"healthInterpretation": {"luaScript": health}});
     std::fs::write(&file, customization(4, &more).to_string())?;
     let operations = ["AggregateStatus", "InterpretStatus", "InterpretHealth"];
-    until_kept(&registrations, &operations).await?;
+    until_kept(registrations, &operations).await?;
     wait::eventually("the new scripts are used", WITHIN, || async {
         let label =
             json!({"metadata": {"labels": {"example.com/round": ports::reserve()?.to_string()}}});
@@ -144,9 +159,6 @@ async fn is_scripted(federation: &Federation, directory: &Path) -> anyhow::Resul
     })
     .await?;
 
-    registrations
-        .delete(REGISTRATION, &DeleteParams::default())
-        .await?;
     deployments.delete(NAME, &DeleteParams::default()).await?;
     wait::gone(&deployments, NAME, WITHIN).await
 }

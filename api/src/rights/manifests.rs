@@ -170,9 +170,10 @@ mod tests {
         let rules = role.rules.unwrap();
         assert_eq!(rules.len(), 1);
         assert_eq!(rules[0].verbs, ["get", "patch"]);
+        let names = ["compute-federation", "compute-federation-customizations"];
         assert_eq!(
-            rules[0].resource_names.as_deref(),
-            Some(["compute-federation".to_owned()].as_slice())
+            rules[0].resource_names,
+            Some(names.map(str::to_owned).into())
         );
         let binding = binding.unwrap();
         assert_eq!(binding.role_ref.name, "compute-ca-bundle");

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::path::PathBuf;
 use std::process;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use api::karmada::ResourceInterpreterCustomization;
 use clap::Parser;
 use interpreters::lua::{Limits, LuaInterpreter, StopFlag};
@@ -52,19 +52,18 @@ fn main() -> anyhow::Result<()> {
         let body = serde_json::to_vec(&case.review)?;
         let nanoseconds = measure(args.milliseconds, || {
             let stop = StopFlag::default();
-            let answer = interpreter.interpret(black_box(&body), Timestamp::UNIX_EPOCH, &stop);
-            black_box(answer).map(drop)
-        })?;
+            let answer = interpreter.interpret(black_box(&body), Timestamp::UNIX_EPOCH, &stop)?;
+            black_box(benches::successful(answer)?);
+            Ok(())
+        });
+        let nanoseconds = nanoseconds.with_context(|| case.name.clone())?;
         println!("{}", json!({"name": case.name, "nanoseconds": nanoseconds}));
     }
     Ok(())
 }
 
 /// Returns the CPU time of a call in nanoseconds. The first calls are for warm-up and are not measured.
-fn measure<E>(milliseconds: u64, mut call: impl FnMut() -> Result<(), E>) -> anyhow::Result<f64>
-where
-    E: std::error::Error + Send + Sync + 'static,
-{
+fn measure(milliseconds: u64, mut call: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<f64> {
     const WARM_UP: usize = 3;
     let cpu_time = || benches::precise_cpu_time(process::id());
     for _ in 0..WARM_UP {

@@ -15,6 +15,7 @@ struct Bench {
     names: watch::Receiver<BTreeSet<String>>,
     mounted: watch::Sender<Mounted>,
     rules: watch::Sender<Option<Value>>,
+    trusted: watch::Receiver<Authorities>,
 }
 
 fn authority() -> Authorities {
@@ -25,7 +26,7 @@ fn authority() -> Authorities {
 fn start(prepare: impl FnOnce(&ApiServer)) -> Bench {
     let server = ApiServer::new();
     let service = json!({"name": "webhook", "namespace": "compute"});
-    let webhook = json!({"name": "w", "clientConfig": {"service": service}});
+    let webhook = json!({"name": WEBHOOK_OF_CUSTOMIZATIONS, "clientConfig": {"service": service}});
     server.put(json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": KIND,
@@ -40,6 +41,7 @@ fn start(prepare: impl FnOnce(&ApiServer)) -> Bench {
     });
     let (names, told_names) = watch::channel(BTreeSet::new());
     let (rules, wanted_rules) = watch::channel(None);
+    let (trusted, told_trusted) = watch::channel(Authorities::new());
     let config = Config {
         registrations: vec![Maintained {
             rules: Some(wanted_rules),
@@ -47,7 +49,7 @@ fn start(prepare: impl FnOnce(&ApiServer)) -> Bench {
         }],
         are_all: true,
         certificates,
-        trusted: watch::channel(Authorities::new()).0,
+        trusted,
         names,
         delays: Delays {
             trust: Duration::ZERO,
@@ -65,6 +67,7 @@ fn start(prepare: impl FnOnce(&ApiServer)) -> Bench {
         names: told_names,
         mounted,
         rules,
+        trusted: told_trusted,
     }
 }
 
@@ -124,15 +127,52 @@ async fn the_rules_are_those_that_are_wanted() {
     bench.pass().await;
     let rules = || bench.webhooks().into_iter().map(|it| it["rules"].clone());
     assert!(rules().all(|rules| rules.is_null()), "no rules are known");
-    for wanted in [json!([{"kinds": ["Pod"]}]), json!([])] {
+    for kind in ["Pod", "Job"] {
         let before = bench.server.writes().len();
+        let wanted = json!([{"kinds": [kind]}]);
         bench.rules.send_replace(Some(wanted.clone()));
         bench.pass().await;
         assert!(rules().all(|rules| rules == wanted));
         bench.pass().await;
         assert_eq!(bench.server.writes().len(), before + 1);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rules_that_are_refused_do_not_delay_the_bundle() {
+    let bench = start(|_| {});
+    bench.may_write.cancel();
+    bench.rules.send_replace(Some(json!([{"kinds": ["Pod"]}])));
+    bench.pass().await;
     assert_eq!(bench.bundles()[0], encode(&authority()));
+    bench.rules.send_replace(Some(json!([{"kinds": ["Job"]}])));
+    // A new authority comes while the rules are refused.
+    bench.server.fail(Fault::refuse(403).on_writes().times(1));
+    bench.pass().await;
+    let new = Authorities::from([b"new".to_vec()]);
+    let both: Authorities = authority().union(&new).cloned().collect();
+    bench.mounted.send_replace(Mounted {
+        mounted: new,
+        served: authority(),
+    });
+    sleep(Duration::from_millis(10)).await;
+    assert_eq!(bench.bundles()[0], encode(&both));
+}
+
+/// The leader of a former version, or without customizations, does not maintain this registration.
+#[tokio::test(start_paused = true)]
+async fn an_optional_registration_counts_once_it_had_our_authority() {
+    let bench = start(|_| {});
+    bench.pass().await;
+    assert_eq!(*bench.trusted.borrow(), authority());
+    bench.may_write.cancel();
+    bench.pass().await;
+    bench.mounted.send_replace(Mounted {
+        mounted: Authorities::from([b"new".to_vec()]),
+        served: authority(),
+    });
+    sleep(Duration::from_millis(10)).await;
+    assert_eq!(*bench.trusted.borrow(), authority(), "not yet written");
 }
 
 #[tokio::test(start_paused = true)]

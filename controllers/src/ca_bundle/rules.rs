@@ -1,17 +1,22 @@
-//! The rules of a registration: for which kinds and operations callers call its webhooks.
+//! The rules of the registration for customizations: for which kinds and operations Karmada calls its webhook.
 
 use std::future;
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-/// Returns the changes of a JSON patch that give each webhook of a registration the wanted rules.
+/// Name of the webhook of [`Registration::CUSTOMIZATIONS`](super::Registration::CUSTOMIZATIONS).
+pub const WEBHOOK_OF_CUSTOMIZATIONS: &str = "customizations.compute.datumapis.com";
+
+/// Returns the changes of a JSON patch that give our webhook of a registration the wanted rules. Other webhooks have
+/// rules of their own.
 pub(super) fn changes(registration: &Value, wanted: &Value) -> Vec<Value> {
     let webhooks = registration.get("webhooks").and_then(Value::as_array);
     let webhooks = webhooks.map(Vec::as_slice).unwrap_or_default();
     let different = webhooks
         .iter()
         .enumerate()
+        .filter(|(_, webhook)| webhook.get("name") == Some(&WEBHOOK_OF_CUSTOMIZATIONS.into()))
         .filter(|(_, webhook)| webhook.get("rules") != Some(wanted));
     different
         .map(|(index, _)| {
@@ -37,11 +42,15 @@ mod tests {
     #[test]
     fn only_other_rules_are_changed() {
         let wanted = json!([{"kinds": ["Pod"]}]);
-        let registration = json!({"webhooks": [{"rules": wanted}, {"rules": []}, {}]});
-        let expected = [1, 2].map(
-            |index| json!({"op": "add", "path": format!("/webhooks/{index}/rules"), "value": wanted}),
-        );
-        assert_eq!(changes(&registration, &wanted), expected);
+        let webhook = |rules: &Value| json!({"name": WEBHOOK_OF_CUSTOMIZATIONS, "rules": rules});
+        let registration =
+            |rules: &Value| json!({"webhooks": [{"name": "other", "rules": []}, webhook(rules)]});
+        let expected = json!({"op": "add", "path": "/webhooks/1/rules", "value": wanted});
+        let expected = [expected];
+        for rules in [json!([]), Value::Null] {
+            assert_eq!(changes(&registration(&rules), &wanted), expected);
+        }
+        assert_eq!(changes(&registration(&wanted), &wanted), [json!(null); 0]);
         assert_eq!(changes(&json!({}), &wanted), [json!(null); 0]);
     }
 }

@@ -172,7 +172,8 @@ pub(super) struct RetryWait {
 #[derive(Default)]
 pub(super) struct Retry {
     backoff: watcher::DefaultBackoff,
-    current_since: Option<Instant>,
+    /// The last success since the last failure.
+    success: Option<Success>,
     /// Whether lists have failed because the API server was unreachable or answered with a 5xx.
     outage: bool,
     /// Whether the history was lost since the cache was last current for [`LONGEST`].
@@ -181,11 +182,28 @@ pub(super) struct Retry {
     refused: bool,
 }
 
+/// A list or a watch that has succeeded.
+#[derive(Clone, Copy, Debug)]
+struct Success {
+    at: Instant,
+    is_watch: bool,
+}
+
 impl Retry {
     /// Records that a list or a watch has succeeded. Returns whether this ended an outage.
     pub(super) fn succeeded(&mut self) -> bool {
-        self.current_since = Some(Instant::now());
+        self.success = Some(Success {
+            at: Instant::now(),
+            is_watch: false,
+        });
         mem::take(&mut self.outage)
+    }
+
+    /// Records that the last success is a watch.
+    pub(super) fn watched(&mut self) {
+        if let Some(success) = &mut self.success {
+            success.is_watch = true;
+        }
     }
 
     /// Records that the history of the API server was lost. Returns whether a list may follow at once. If the history
@@ -199,27 +217,28 @@ impl Retry {
 
     /// Returns whether the cache has been current for long enough to forget earlier failures.
     fn has_held(&self) -> bool {
-        let since = self.current_since;
-        since.is_some_and(|since| since.elapsed() >= LONGEST)
+        self.success
+            .is_some_and(|success| success.at.elapsed() >= LONGEST)
     }
 
     /// Returns the wait after this failure. If a watch fails soon after a list, the failure counts as if the list had
     /// failed too. Otherwise a watch that is always refused would be retried every second. The wait is at least
     /// [`LONGEST`] if the API server does not serve the kind or forbids it, as in a suspended project. Another failure
     /// after that is the first in its row: an API server that starts forbids everything first, and is often too busy next.
-    /// So is a 429 after a success. The API server has answered the watch before, and says when it will answer again, for
+    /// So is a 429 after a watch. The API server has served the watch before, and says when it will serve it again, for
     /// example after each change of a CRD.
     pub(super) fn after(&mut self, error: &watcher::Error) -> RetryWait {
         if self.has_held() {
             self.backoff.reset();
             self.lost = false;
         }
-        let since = self.current_since.take();
+        let success = self.success.take();
         // The first failure after a success is no outage: the API server has just answered.
-        self.outage |= since.is_none() && is_outage(error);
+        self.outage |= success.is_none() && is_outage(error);
         let refused = is_forbidden(error) || is_not_served(error);
         let is_busy = answer(error).is_some_and(|status| status.code == 429);
-        if mem::replace(&mut self.refused, refused) && !refused || is_busy && since.is_some() {
+        let was_watching = success.is_some_and(|success| success.is_watch);
+        if mem::replace(&mut self.refused, refused) && !refused || is_busy && was_watching {
             self.backoff.reset();
         }
         let backoff = self

@@ -111,6 +111,7 @@ where
         match self.check(follower, &mut events).await {
             Ok(None) => {
                 self.succeeded(follower);
+                follower.retry.watched();
                 self.apply_events(follower, &mut events).await
             }
             Ok(Some(end)) => end,

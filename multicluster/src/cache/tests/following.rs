@@ -248,6 +248,41 @@ async fn a_watch_that_is_refused_resumes_without_a_list() {
     assert_eq!(lists_and_checks(&following.server).0, 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_410_is_followed_by_a_list_at_once() {
+    let following = following().await;
+    sleep(Duration::from_mins(1)).await;
+    following.server.clear_log();
+    let fault = || Fault::refuse(410).on(&[Verb::Watch]).times(1);
+    following.server.fail(fault());
+    following.server.end_watches();
+    let refused = |it: &Following| it.server.watches() == 0;
+    following.until(refused).await;
+    // The watch is resumed at once, or after up to 250 ms if it ended early. The shortest backoff is 800 ms.
+    sleep(Duration::from_millis(300)).await;
+    assert_eq!(lists_and_checks(&following.server).0, 1);
+    assert_eq!(following.state(), "a@2");
+}
+
+/// Lists succeed, and each watch is refused: first with 429, then with 410.
+#[tokio::test(start_paused = true)]
+async fn watches_that_are_always_refused_cause_few_lists() {
+    let following = following().await;
+    following.server.clear_log();
+    for _ in 0..600 {
+        following
+            .server
+            .fail(Fault::refuse(429).on(&[Verb::Watch]).times(1));
+        following
+            .server
+            .fail(Fault::refuse(410).on(&[Verb::Watch]).times(1));
+    }
+    following.server.end_watches();
+    sleep(Duration::from_mins(5)).await;
+    let lists = lists_and_checks(&following.server).0;
+    assert!((2..=20).contains(&lists), "{lists}");
+}
+
 /// After a change of a CRD, an API server ends the watches, answers 429 for a while, and then has no former version.
 #[tokio::test(start_paused = true)]
 async fn changes_of_a_crd_one_after_the_other_are_followed_without_long_waits() {
