@@ -333,11 +333,24 @@ mod tests {
                 "broken: spec.customizations.healthInterpretation.luaScript",
             ),
             ("kind: Pod".to_owned(), "kind is Pod"),
+            (customization("all", "'*'", ""), "example.com/v1 * must be"),
+            (
+                customization("all", "A", "").replace("example.com/v1", "'example.com/'"),
+                "example.com/ A must be",
+            ),
         ] {
             let contents = Contents::from([(PathBuf::from("a.yaml"), text)]);
             let error = compile(&contents).map(drop).unwrap_err();
             let error = format!("{error:#}");
-            assert!(error.contains(problem), "{error}");
+            assert!(
+                error.starts_with("a.yaml") && error.contains(problem),
+                "{error}"
+            );
         }
+        let twice =
+            ["a.yaml", "b.yaml"].map(|file| (PathBuf::from(file), customization("a", "A", "")));
+        let error = compile(&Contents::from(twice)).map(drop).unwrap_err();
+        let expected = "b.yaml: ResourceInterpreterCustomization a is in a.yaml, too";
+        assert_eq!(error.to_string(), expected);
     }
 }

@@ -253,13 +253,54 @@ mod tests {
             ("", "is empty"),
             ("kind: Pod", "document 1: kind is Pod"),
             ("a: 1", "document 1: kind is missing"),
-            (
-                "apiVersion: config.karmada.io/v1alpha1\nkind: ResourceInterpreterCustomization\nspec: {customizations: {retention: 3}}",
-                "document 1",
-            ),
         ] {
             let error = customizations(file(text).path()).unwrap_err().to_string();
             assert!(error.contains(problem), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_field_of_a_customization_is_named() {
+        let right = "{apiVersion: config.karmada.io/v1alpha1, kind: ResourceInterpreterCustomization, metadata: {name: a}, \
+            spec: {target: {apiVersion: v1, kind: A}, customizations: {retention: {luaScript: ''}}}}";
+        customizations(file(right).path()).unwrap();
+        for (from, to, problem) in [
+            (
+                "io/v1alpha1",
+                "io/v1",
+                "apiVersion is config.karmada.io/v1, must be config.karmada.io/v1alpha1",
+            ),
+            ("name: a", "nam: a", "metadata.name is missing"),
+            (
+                "customizations:",
+                "customisations:",
+                "spec.customisations: unknown field, known are target, customizations",
+            ),
+            (
+                "{apiVersion: v1,",
+                "{version: v1,",
+                "spec.target.version: unknown field",
+            ),
+            (
+                "retention:",
+                "retension:",
+                "spec.customizations.retension: unknown field, known are componentResource, ",
+            ),
+            (
+                "luaScript:",
+                "luascript:",
+                "spec.customizations.retention.luascript: unknown field, known are luaScript",
+            ),
+            ("{luaScript: ''}", "3", "spec.customizations.retention"),
+        ] {
+            let text = right.replace(from, to);
+            assert_ne!(text, right);
+            let error = customizations(file(&text).path()).unwrap_err();
+            let error = format!("{error:#}");
+            assert!(
+                error.contains("document 1: ") && error.contains(problem),
+                "{error}"
+            );
         }
     }
 
