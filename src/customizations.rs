@@ -154,10 +154,11 @@ impl Loader {
         match compiled {
             Ok((count, interpreter)) => {
                 let rules = rules(&interpreter);
+                let has_rules = rules.as_array().is_some_and(|rules| !rules.is_empty());
                 self.scripts.replace(interpreter);
                 // A directory can be empty because it is not filled yet. Without the rules, Karmada would not keep fields
                 // of the cells.
-                if count > 0 {
+                if has_rules {
                     self.rules.send_replace(Some(rules));
                 }
                 self.metrics
@@ -165,8 +166,8 @@ impl Loader {
                     .set(i64::try_from(count).unwrap_or(i64::MAX));
                 self.metrics.refused.set(0);
                 info!(%directory, count, "customizations served");
-                if count == 0 {
-                    warn!(%directory, "the directory has no customization; the rules of the registration stay");
+                if !has_rules {
+                    warn!(%directory, "the directory has no script; the rules of the registration stay");
                 }
             }
             Err(problem) => {

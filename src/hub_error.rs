@@ -6,9 +6,11 @@ use kube::Error;
 pub(crate) fn hub_error(url: &str, error: &Error) -> anyhow::Error {
     let text = match error {
         Error::Api(status) if status.code == 404 && status.details.is_none() => format!(
-            "{url} does not serve this resource: --federation-kubeconfig must be that of a Karmada hub"
+            "{url} does not serve this resource: --federation-kubeconfig must be that of a Karmada hub with the CRDs of \
+             compute-federation"
         ),
         Error::Api(status) => format!("{url} answers {}: {}", status.code, status.message),
+        Error::SerdeError(error) => format!("{url} answers something else: {error}"),
         error => {
             let mut cause: &dyn std::error::Error = error;
             while let Some(source) = cause.source() {
@@ -44,7 +46,8 @@ mod tests {
             ),
             (
                 Error::Api(status(404, "404 page not found").boxed()),
-                "https://hub does not serve this resource: --federation-kubeconfig must be that of a Karmada hub",
+                "https://hub does not serve this resource: --federation-kubeconfig must be that of a Karmada hub with the \
+                 CRDs of compute-federation",
             ),
             (
                 unreached,

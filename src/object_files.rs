@@ -106,25 +106,33 @@ fn check_fields(customization: &Value) -> anyhow::Result<()> {
     if name.is_none_or(str::is_empty) {
         bail!("metadata.name is missing");
     }
+    let known = ["apiVersion", "kind", "metadata", "spec", "status"];
+    check_known("", Some(customization), &known)?;
     let spec = customization.get("spec");
     let rules = spec.and_then(|spec| spec.get("customizations"));
-    check_known("spec", spec, &["target", "customizations"])?;
+    check_known("spec.", spec, &["target", "customizations"])?;
+    if !rules.is_some_and(Value::is_object) {
+        bail!("spec.customizations is missing: it has the scripts");
+    }
     let target = spec.and_then(|spec| spec.get("target"));
-    check_known("spec.target", target, &["apiVersion", "kind"])?;
-    check_known("spec.customizations", rules, &RULES)?;
+    check_known("spec.target.", target, &["apiVersion", "kind"])?;
+    check_known("spec.customizations.", rules, &RULES)?;
     for (name, rule) in rules.and_then(Value::as_object).into_iter().flatten() {
-        let path = format!("spec.customizations.{name}");
+        let path = format!("spec.customizations.{name}.");
         check_known(&path, Some(rule), &["luaScript"])?;
+        if rule.get("luaScript").is_none() {
+            bail!("{path}luaScript is missing");
+        }
     }
     Ok(())
 }
 
-/// Checks that a value has no other fields than these.
+/// Checks that a value has no other fields than these. `path` is the path of the value, with a dot.
 fn check_known(path: &str, value: Option<&Value>, known: &[&str]) -> anyhow::Result<()> {
     let mut names = value.and_then(Value::as_object).into_iter().flatten();
     match names.find(|(name, _)| !known.contains(&name.as_str())) {
         Some((name, _)) => bail!(
-            "{path}.{name}: unknown field, known are {}",
+            "{path}{name}: unknown field, known are {}",
             known.join(", ")
         ),
         None => Ok(()),
@@ -244,7 +252,7 @@ mod tests {
 
     #[test]
     fn customizations_are_documents() {
-        let text = "apiVersion: config.karmada.io/v1alpha1\nkind: ResourceInterpreterCustomization\nmetadata: {name: a}\nspec: {target: {kind: A}}";
+        let text = "apiVersion: config.karmada.io/v1alpha1\nkind: ResourceInterpreterCustomization\nmetadata: {name: a}\nspec: {target: {kind: A}, customizations: {}}";
         let both = format!("{text}\n---\n{text}");
         let read = customizations(file(&both).path()).unwrap();
         assert_eq!(read.len(), 2);
@@ -291,7 +299,26 @@ mod tests {
                 "luascript:",
                 "spec.customizations.retention.luascript: unknown field, known are luaScript",
             ),
-            ("{luaScript: ''}", "3", "spec.customizations.retention"),
+            (
+                "{luaScript: ''}",
+                "3",
+                "spec.customizations.retention.luaScript is missing",
+            ),
+            (
+                "{luaScript: ''}",
+                "{}",
+                "spec.customizations.retention.luaScript is missing",
+            ),
+            (
+                ", customizations: {retention: {luaScript: ''}}",
+                "",
+                "spec.customizations is missing",
+            ),
+            (
+                "spec:",
+                "customizations: {}, spec:",
+                "customizations: unknown field, known are apiVersion, ",
+            ),
         ] {
             let text = right.replace(from, to);
             assert_ne!(text, right);

@@ -123,8 +123,9 @@ impl Report {
             "Nothing to remove: no customization has a script for WorkloadDeployment or Instance."
                 .to_owned()
         } else if unexplained > 0 {
+            let fields = if unexplained == 1 { "field" } else { "fields" };
             format!(
-                "Not safe to remove: {compared} have unexplained differences in {at_least}{unexplained} fields."
+                "Not safe to remove: {compared} have unexplained differences in {at_least}{unexplained} {fields}."
             )
         } else if !not_compared.is_empty() {
             format!(
@@ -392,7 +393,7 @@ mod tests {
                 report(&[law, None], Successor::Native),
                 false,
                 "Not safe to remove: 1 answers about 1 objects of the hub and 0 generated objects have unexplained \
-                 differences in 1 fields."
+                 differences in 1 field."
                     .to_owned(),
             ),
             (

@@ -138,25 +138,33 @@ async fn the_rules_are_those_that_are_wanted() {
     }
 }
 
+/// Karmada can refuse rules. They must not delay a bundle.
 #[tokio::test(start_paused = true)]
-async fn rules_that_are_refused_do_not_delay_the_bundle() {
+async fn the_bundle_is_written_before_the_rules() {
     let bench = start(|_| {});
     bench.may_write.cancel();
-    bench.rules.send_replace(Some(json!([{"kinds": ["Pod"]}])));
+    let rules = || bench.webhooks()[0]["rules"].clone();
+    let wanted = |kind| json!([{"kinds": [kind]}]);
+    bench.rules.send_replace(Some(wanted("Pod")));
     bench.pass().await;
-    assert_eq!(bench.bundles()[0], encode(&authority()));
-    bench.rules.send_replace(Some(json!([{"kinds": ["Job"]}])));
-    // A new authority comes while the rules are refused.
-    bench.server.fail(Fault::refuse(403).on_writes().times(1));
-    bench.pass().await;
+    assert_eq!(rules(), wanted("Pod"));
     let new = Authorities::from([b"new".to_vec()]);
     let both: Authorities = authority().union(&new).cloned().collect();
+    let slow = Fault::delay(Duration::from_millis(100));
+    bench.server.fail(slow.on_writes());
+    bench.rules.send_replace(Some(wanted("Job")));
     bench.mounted.send_replace(Mounted {
         mounted: new,
         served: authority(),
     });
-    sleep(Duration::from_millis(10)).await;
+    let before = bench.webhooks();
+    while bench.webhooks() == before {
+        sleep(Duration::from_millis(10)).await;
+    }
     assert_eq!(bench.bundles()[0], encode(&both));
+    assert_eq!(rules(), wanted("Pod"));
+    sleep(SOON).await;
+    assert_eq!(rules(), wanted("Job"));
 }
 
 /// The leader of a former version, or without customizations, does not maintain this registration.

@@ -171,8 +171,14 @@ impl Scripts {
     ) -> Result<&[usize], String> {
         let target = (api_version.to_owned(), kind.to_owned());
         let Some(operations) = self.by_kind.get(&target) else {
-            let known: Vec<_> = self.by_kind.keys().map(|(_, kind)| kind.as_str()).collect();
-            let known = known.join(", ");
+            let known = self.by_kind.keys();
+            let known: Vec<_> = known
+                .map(|(api_version, kind)| format!("{api_version} {kind}"))
+                .collect();
+            let known = match known.as_slice() {
+                [] => "none".to_owned(),
+                known => known.join(", "),
+            };
             return Err(format!(
                 "no customization is for {} {}; they are for: {known}",
                 Quoted(api_version),
