@@ -156,17 +156,16 @@ impl Loader {
                 let rules = rules(&interpreter);
                 let has_rules = rules.as_array().is_some_and(|rules| !rules.is_empty());
                 self.scripts.replace(interpreter);
-                // A directory can be empty because it is not filled yet. Without the rules, Karmada would not keep fields
-                // of the cells.
-                if has_rules {
-                    self.rules.send_replace(Some(rules));
-                }
                 self.metrics
                     .served
                     .set(i64::try_from(count).unwrap_or(i64::MAX));
                 self.metrics.refused.set(0);
                 info!(%directory, count, "customizations served");
-                if !has_rules {
+                // A directory can be empty because it is not filled yet. Without the rules, Karmada would not keep fields
+                // of the cells.
+                if has_rules {
+                    self.rules.send_replace(Some(rules));
+                } else {
                     warn!(%directory, "the directory has no script; the rules of the registration stay");
                 }
             }

@@ -1,6 +1,6 @@
 //! Updates the `caBundle` of our webhook registrations from the mounted `ca.crt`. Karmada does not update the
-//! `caBundle` of its registrations. For admission webhooks, Kubernetes does not update it either without an add-on. The
-//! same writes keep the rules of the registration for the kinds of customizations, which change with their files.
+//! `caBundle` of its registrations. For admission webhooks, Kubernetes does not update it either without an add-on.
+//! Also keeps the rules of the registration for the kinds of customizations, which change with their files.
 
 mod names;
 mod plan;

@@ -196,8 +196,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Compares objects until the queue has ended. After an object that cannot be decoded, only empties the queue: the feeder
-/// would wait for a full one.
+/// Compares objects until the queue has ended. After an object that cannot be decoded, the thread goes on: the feeder would
+/// wait for ever if nobody emptied the queue.
 fn work(
     task: &Task<'_>,
     queue: &Mutex<Receiver<Job>>,
