@@ -29,7 +29,7 @@ pub(crate) use interpreter::{
 pub(crate) use log::{LogArgs, LogFormat};
 pub(crate) use server::ServerArgs;
 pub(crate) use values::OptionalFlag;
-pub(crate) use verify::{REGISTRATION, VerifyArgs};
+pub(crate) use verify::VerifyArgs;
 
 use crate::bind_address::BindAddress;
 use features::feature_gates;

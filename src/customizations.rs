@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use api::karmada::ResourceInterpreterCustomization;
 use interpreters::lua::LuaInterpreter;
 use interpreters::{InterpretedKind, Operation};
@@ -21,8 +21,8 @@ use tokio::time::sleep;
 use tracing::{error, info, warn};
 use webhooks::Scripts;
 
+use crate::object_files;
 use crate::serving::Servers;
-use crate::{object_files, scripts};
 
 /// How often the directory is read.
 const POLL: Duration = Duration::from_secs(1);
@@ -246,11 +246,16 @@ fn compile(contents: &Contents) -> anyhow::Result<(usize, LuaInterpreter)> {
                 bail!("{file}: ResourceInterpreterCustomization {name} is in {other}, too");
             }
         }
-        // The errors of the whole name no file.
-        scripts::compile(&of_file, Scripts::limits()).with_context(|| file)?;
         all.extend(of_file);
     }
-    Ok((all.len(), scripts::compile(&all, Scripts::limits())?))
+    let compiled = LuaInterpreter::new(&all, Scripts::limits()).map_err(|errors| {
+        let file = |name: &str| files.get(name).map_or("", String::as_str);
+        let named = errors
+            .iter()
+            .map(|error| format!("{}: {error}", file(&error.customization)));
+        anyhow!(named.collect::<Vec<_>>().join("\n"))
+    });
+    Ok((all.len(), compiled?))
 }
 
 /// Checks that a customization is for exactly one kind: in the rules of a webhook, `*` means all.

@@ -6,20 +6,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use api::karmada::ResourceInterpreterCustomization;
+use interpreters::Operation;
+use interpreters::lua::script_field;
 use kube::Resource;
 use serde_json::Value;
-
-/// The fields of `spec.customizations`: one per operation.
-const RULES: [&str; 8] = [
-    "componentResource",
-    "dependencyInterpretation",
-    "healthInterpretation",
-    "replicaResource",
-    "replicaRevision",
-    "retention",
-    "statusAggregation",
-    "statusReflection",
-];
 
 /// Reads a file with one object. `-` is the standard input.
 ///
@@ -116,7 +106,9 @@ fn check_fields(customization: &Value) -> anyhow::Result<()> {
     }
     let target = spec.and_then(|spec| spec.get("target"));
     check_known("spec.target.", target, &["apiVersion", "kind"])?;
-    check_known("spec.customizations.", rules, &RULES)?;
+    let mut fields = Operation::ALL.map(script_field);
+    fields.sort_unstable();
+    check_known("spec.customizations.", rules, &fields)?;
     for (name, rule) in rules.and_then(Value::as_object).into_iter().flatten() {
         let path = format!("spec.customizations.{name}.");
         check_known(&path, Some(rule), &["luaScript"])?;

@@ -132,6 +132,11 @@ impl Registration {
         ..Self::MUTATING
     };
 
+    /// Returns the name of the object.
+    pub const fn name(self) -> &'static str {
+        self.name
+    }
+
     fn api(self, client: Client) -> Api<DynamicObject> {
         Api::all_with(client, &self.resource())
     }

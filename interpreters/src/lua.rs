@@ -28,7 +28,7 @@ use mlua::{MultiValue, Table, Value};
 use serde_json::Value as Json;
 
 pub use budget::{Limits, SCRIPT_TIME, StopFlag};
-pub use customization::CustomizationError;
+pub use customization::{CustomizationError, script_field};
 
 use crate::error::InterpretError;
 use crate::patch::Patch;

@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::interpret::{ColorChoice, OutputForm};
+use controllers::ca_bundle::Registration;
 
-/// The default of `--registration`: the name in `deploy/`.
-pub(crate) const REGISTRATION: &str = "compute-federation";
+use super::interpret::{ColorChoice, OutputForm};
 
 /// The arguments of `verify`.
 #[derive(Clone, Debug, clap::Args)]
@@ -24,7 +23,7 @@ pub(crate) struct VerifyArgs {
     pub(crate) customization: Vec<PathBuf>,
 
     /// Name of the ResourceInterpreterWebhookConfiguration that registers compute-federation.
-    #[arg(long, value_name = "NAME", default_value = REGISTRATION)]
+    #[arg(long, value_name = "NAME", default_value = Registration::INTERPRETER.name())]
     pub(crate) registration: String,
 
     /// Number of generated objects that are compared too. They are variations of objects of the hub.

@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Context, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use controllers::ca_bundle::WEBHOOK_OF_CUSTOMIZATIONS;
+use controllers::ca_bundle::{Registration, WEBHOOK_OF_CUSTOMIZATIONS};
 use interpreters::lua::LuaInterpreter;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -17,9 +17,6 @@ use crate::customizations;
 /// The deployed ResourceInterpreterWebhookConfiguration of the native interpreter.
 const NATIVE: &str =
     include_str!("../../deploy/components/federation/resource-interpreter-webhook.yaml");
-/// Name of the configuration for the kinds of customizations.
-const OF_CUSTOMIZATIONS: &str = "compute-federation-customizations";
-
 /// Returns the deployed registration, with this URL and this `caBundle`.
 pub(super) fn native(url: &str, bundle: &str) -> anyhow::Result<String> {
     let client = json!({"url": url, "caBundle": bundle});
@@ -112,9 +109,12 @@ fn registered(interpreter: &LuaInterpreter, client: &Value) -> anyhow::Result<Va
     webhook.insert("rules".to_owned(), customizations::rules(interpreter));
     webhook.insert("name".to_owned(), WEBHOOK_OF_CUSTOMIZATIONS.into());
     let fields = registration.as_object_mut();
-    let metadata: Map<_, _> = [("name".to_owned(), OF_CUSTOMIZATIONS.into())]
-        .into_iter()
-        .collect();
+    let metadata: Map<_, _> = [(
+        "name".to_owned(),
+        Registration::CUSTOMIZATIONS.name().into(),
+    )]
+    .into_iter()
+    .collect();
     fields.and_then(|fields| fields.insert("metadata".to_owned(), metadata.into()));
     Ok(registration)
 }
@@ -161,7 +161,10 @@ mod tests {
             registration["kind"],
             "ResourceInterpreterWebhookConfiguration"
         );
-        assert_eq!(registration["metadata"]["name"], OF_CUSTOMIZATIONS);
+        assert_eq!(
+            registration["metadata"]["name"],
+            Registration::CUSTOMIZATIONS.name()
+        );
         let webhook = &registration["webhooks"][0];
         assert_eq!(
             webhook["clientConfig"]["service"]["name"],

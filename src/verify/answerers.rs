@@ -44,7 +44,8 @@ impl Successor {
 /// The answerers of today, by kind and operation.
 pub(super) type Answerers = BTreeMap<(InterpretedKind, Operation), Answerer>;
 
-/// Returns the answerers of today, for the kinds that have a script. `registration` is the name of the webhook configuration of compute-federation.
+/// Returns the answerers of today, for the kinds that have a script. `registration` is the name of the
+/// ResourceInterpreterWebhookConfiguration of compute-federation.
 pub(super) fn answerers(
     scripts: &LuaInterpreter,
     webhooks: &[RegisteredWebhook],

@@ -3,6 +3,7 @@
 
 use anyhow::{Context, anyhow, bail};
 use api::karmada::{ResourceBinding, ResourceInterpreterCustomization};
+use controllers::ca_bundle::Registration;
 use interpreters::comparison::Subject;
 use interpreters::{InterpretedKind, Operation};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
@@ -17,7 +18,7 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::join::{Join, Joined, List, ObjectText};
-use crate::args::{REGISTRATION, VerifyArgs};
+use crate::args::VerifyArgs;
 use crate::hub_error::hub_error;
 use crate::user_agent::user_agent;
 
@@ -119,7 +120,7 @@ impl Hub {
             .iter()
             .map(|configuration| configuration.metadata.name.as_str())
             .collect();
-        if registration != REGISTRATION && !names.contains(&registration) {
+        if registration != Registration::INTERPRETER.name() && !names.contains(&registration) {
             bail!(
                 "--registration: the hub has no ResourceInterpreterWebhookConfiguration {registration}; it has: {}",
                 names.join(", ")

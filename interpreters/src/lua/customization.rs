@@ -84,6 +84,12 @@ fn rule(
     (script.filter(|script| !script.is_empty()), field, function)
 }
 
+/// Returns the name of the field below `spec.customizations` that has the script of an operation.
+pub fn script_field(operation: Operation) -> &'static str {
+    let (_, field, _) = rule(&CustomizationRules::default(), operation);
+    field
+}
+
 impl Scripts {
     /// Compiles the scripts. If several customizations have a script for one operation, the customization with the
     /// first name wins. For InterpretDependency, all of them count.
