@@ -27,7 +27,7 @@ use std::process::{Child, Command, Stdio};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use harness::lua_suite::{LuaSuite, LuaVerdict};
+use harness::lua_suite::{LuaSuite, LuaVerdict, write_customizations};
 use interpreters::lua::{Limits, LuaInterpreter, StopFlag};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -76,11 +76,7 @@ fn the_suite_of_karmada() {
 fn the_suite_of_karmada_through_the_webhook() {
     let suite = LuaSuite::find_or_build(|progress| eprintln!("{progress}")).unwrap();
     let directory = TempDir::new().unwrap();
-    for case in suite.cases().unwrap() {
-        let name = case.customization.metadata.name.clone().unwrap();
-        let text = serde_json::to_string(&case.customization).unwrap();
-        fs::write(directory.path().join(format!("{name}.json")), text).unwrap();
-    }
+    write_customizations(&suite.cases().unwrap(), directory.path()).unwrap();
     let server = ScriptServer::start(directory.path());
     check(
         &suite.call(&server.url, &server.ca).unwrap(),

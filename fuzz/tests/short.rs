@@ -150,12 +150,18 @@ fn deep_nesting_does_not_exhaust_the_stack() {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: std::env::var("PROPTEST_CASES").ok().and_then(|c| c.parse().ok()).unwrap_or(20_000),
+/// Returns a configuration with this number of cases, unless `PROPTEST_CASES` sets another one.
+fn config(cases: u32) -> ProptestConfig {
+    let set = std::env::var("PROPTEST_CASES").ok();
+    ProptestConfig {
+        cases: set.and_then(|set| set.parse().ok()).unwrap_or(cases),
         failure_persistence: None,
         ..ProptestConfig::default()
-    })]
+    }
+}
+
+proptest! {
+    #![proptest_config(config(20_000))]
 
     #[test]
     fn an_edited_workload_passes(which in any::<Index>(), edits in edits()) {
@@ -178,11 +184,7 @@ proptest! {
 
 proptest! {
     // A script takes longer than the other inputs.
-    #![proptest_config(ProptestConfig {
-        cases: std::env::var("PROPTEST_CASES").ok().and_then(|c| c.parse().ok()).unwrap_or(2_000),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(config(2_000))]
 
     #[test]
     fn an_edited_script_passes(which in any::<Index>(), edits in script_edits()) {

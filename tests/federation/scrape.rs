@@ -158,12 +158,12 @@ async fn serve_metrics_over_tls(
 ) -> anyhow::Result<()> {
     let mut manager = federation.management()?.lock().await;
     manager.add_flags(election);
+    manager.set_customizations(Some(customizations))?;
     let file = config_file(federation);
     let mut config: Value = serde_json::from_str(&fs::read_to_string(&file)?)?;
     let certificates = config["webhookServer"]["tls"].clone();
     config["metricsServer"]["secureServing"] = true.into();
     config["metricsServer"]["tls"] = certificates;
-    config["interpreterCustomizations"] = json!({"directory": customizations});
     fs::write(&file, config.to_string())?;
     manager.terminate().await;
     manager.restart().await

@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::DefaultHasher;
 use std::ffi::OsString;
+use std::fs;
 use std::hash::{Hash, Hasher};
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -10,8 +11,8 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use api::karmada::ResourceInterpreterCustomization;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::go::{BuildCache, Module, tools};
@@ -29,7 +30,7 @@ pub struct LuaSuite {
 }
 
 /// One case.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub struct LuaCase {
     /// Customization, operation and title.
     pub name: String,
@@ -112,7 +113,7 @@ impl LuaSuite {
         let mut hasher = DefaultHasher::new();
         Module::at(PROGRAM).hash_sources(&mut hasher)?;
         for file in ["go.mod", "go.sum"] {
-            std::fs::read(tools().join(file))?.hash(&mut hasher);
+            fs::read(tools().join(file))?.hash(&mut hasher);
         }
         module.run(&["env", "GOVERSION"])?.hash(&mut hasher);
         let cache = BuildCache::lock()?;
@@ -236,6 +237,21 @@ impl LuaSuite {
         program.arg(command).arg(&self.customizations);
         program
     }
+}
+
+/// Writes the customizations of these cases into a directory, one file for each.
+///
+/// # Errors
+///
+/// When a file cannot be written.
+pub fn write_customizations(cases: &[LuaCase], directory: &Path) -> anyhow::Result<()> {
+    for case in cases {
+        let name = &case.customization.metadata.name;
+        let name = name.as_deref().context("a customization has no name")?;
+        let text = serde_json::to_string(&case.customization)?;
+        fs::write(directory.join(format!("{name}.json")), text)?;
+    }
+    Ok(())
 }
 
 /// Passes answers to a comparison.

@@ -4,7 +4,7 @@
 use serde::Deserialize;
 
 use super::measure::answer;
-use super::percentile::percentile;
+use super::percentile::median;
 use super::servers::{MeasuredServer, ServerKind, compare};
 use super::{BenchSetup, Bound, Row};
 
@@ -57,11 +57,6 @@ pub(crate) async fn throughput(
         rows.extend(rows_of(name, medians));
     }
     Ok(rows)
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    percentile(&values, 50).unwrap_or(f64::NAN)
 }
 
 /// Returns the median of the rounds of one body, and the lowest and the highest round.

@@ -7,12 +7,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::ensure;
-use harness::lua_suite::{LuaCase, LuaSuite};
+use harness::lua_suite::{self, LuaCase, LuaSuite};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::bodies::HEALTH;
+use super::percentile::median;
 use super::servers::{MeasuredServer, ServerKind, lines};
 use super::{BenchSetup, Bound, Row};
 
@@ -86,8 +87,8 @@ pub(super) async fn run(bench: &BenchSetup) -> anyhow::Result<Vec<Row>> {
 }
 
 fn write_cases(file: &Path, cases: &[LuaCase]) -> anyhow::Result<()> {
-    let line = |case: &LuaCase| json!({"name": case.name, "customization": case.customization, "review": case.review});
-    let lines: Vec<_> = cases.iter().map(|case| line(case).to_string()).collect();
+    let lines = cases.iter().map(serde_json::to_string);
+    let lines: Vec<_> = lines.collect::<Result<_, _>>()?;
     let text = lines.join("\n");
     Ok(fs::write(file, text)?)
 }
@@ -98,16 +99,7 @@ fn write_customizations(directory: &Path, cases: &[LuaCase]) -> anyhow::Result<(
         fs::remove_dir_all(directory)?;
     }
     fs::create_dir(directory)?;
-    for case in cases {
-        let name = case
-            .customization
-            .metadata
-            .name
-            .as_deref()
-            .unwrap_or_default();
-        let text = serde_json::to_string(&case.customization)?;
-        fs::write(directory.join(format!("{name}.json")), text)?;
-    }
+    lua_suite::write_customizations(cases, directory)?;
     let endless = json!({
         "apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization",
         "metadata": {"name": "endless"},
@@ -186,11 +178,6 @@ fn in_process(cases: &[LuaCase], ours: &[f64], engine: &[f64]) -> Vec<Row> {
 
 fn micros(measure: &str, nanoseconds: f64) -> Row {
     Row::new(measure, nanoseconds / 1e3, "us")
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
 async fn of_server(
