@@ -116,7 +116,8 @@ where
     B::Error: Into<Box<dyn StdError + Send + Sync>>,
 {
     let activity = Arc::clone(&slot.activity);
-    let of_requests = shutdown.draining.clone();
+    // Requests share the token, because each clone of a token locks it.
+    let of_requests = Arc::new(shutdown.draining.clone());
     let service = service_fn(move |request: Request<Incoming>| {
         let active = match slot.classify(request.uri()) {
             true => slot.activity.begin(),
@@ -130,7 +131,7 @@ where
             request.extensions_mut().insert(slot.activity.address());
             (active, has_arrived, service.call(request))
         });
-        let draining = of_requests.clone();
+        let draining = Arc::clone(&of_requests);
         async move {
             let (mut active, has_arrived, answer) = begun.ok_or(TooManyRequests)?;
             let Ok(mut response) = answer.await;

@@ -1,5 +1,7 @@
 //! The caller's side of the protocol (docs/concepts/interpreter.md): encodes requests, and decodes answers.
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use json_patch::Patch;
@@ -26,15 +28,15 @@ pub struct Request<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct RequestBody<'a> {
+struct RequestBody<'a, T> {
     uid: &'static str,
     kind: Value,
     name: &'a str,
     namespace: &'a str,
     operation: &'static str,
-    object: &'a Value,
+    object: &'a T,
     #[serde(skip_serializing_if = "Option::is_none")]
-    observed_object: Option<&'a Value>,
+    observed_object: Option<&'a T>,
     #[serde(skip_serializing_if = "Option::is_none")]
     replicas: Option<i32>,
     #[serde(skip_serializing_if = "<[Value]>::is_empty")]
@@ -43,10 +45,10 @@ struct RequestBody<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct RequestReview<'a> {
+struct RequestReview<'a, T> {
     api_version: &'static str,
     kind: &'static str,
-    request: RequestBody<'a>,
+    request: RequestBody<'a, T>,
 }
 
 impl Request<'_> {
@@ -56,6 +58,20 @@ impl Request<'_> {
     ///
     /// If a value cannot be written as JSON.
     pub fn body(&self) -> serde_json::Result<Vec<u8>> {
+        self.body_with(self.object, self.observed)
+    }
+
+    /// Returns the body of the request, with the objects in a form that is faster to write. They must be the objects of
+    /// the request.
+    ///
+    /// # Errors
+    ///
+    /// If a value cannot be written as JSON.
+    pub(crate) fn body_with<T: Serialize>(
+        &self,
+        object: &T,
+        observed: Option<&T>,
+    ) -> serde_json::Result<Vec<u8>> {
         let text = |pointer: &str| {
             let value = self.object.pointer(pointer).and_then(Value::as_str);
             value.unwrap_or_default()
@@ -71,8 +87,8 @@ impl Request<'_> {
                 name: text("/metadata/name"),
                 namespace: text("/metadata/namespace"),
                 operation: self.operation.as_str(),
-                object: self.object,
-                observed_object: self.observed,
+                object,
+                observed_object: observed,
                 replicas: self.replicas,
                 aggregated_status: self.items,
             },
@@ -83,7 +99,7 @@ impl Request<'_> {
 /// The answer of an interpreter about one object.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Answer {
+pub struct Answer<'a> {
     /// Name of the operation.
     pub operation: &'static str,
     /// The fields of the answer, such as `replicas` or `healthy`.
@@ -92,9 +108,9 @@ pub struct Answer {
     /// The JSON patch (RFC 6902) of an operation that changes the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patch: Option<Patch>,
-    /// The object after the patch.
+    /// The object after the patch. It is the object of the request if the patch is empty.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub object: Option<Value>,
+    pub object: Option<Cow<'a, Value>>,
 }
 
 /// An answer cannot be used.
@@ -119,13 +135,17 @@ struct Review {
 /// Fields of a response that say nothing about the object, and the encoded patch.
 const OF_PROTOCOL: [&str; 5] = ["uid", "successful", "status", "patchType", "patch"];
 
-impl Answer {
+impl<'a> Answer<'a> {
     /// Decodes the body of an answer that succeeded. `object` is the object of the request.
     ///
     /// # Errors
     ///
     /// [`AnswerError`].
-    pub fn decode(operation: Operation, body: &[u8], object: &Value) -> Result<Self, AnswerError> {
+    pub fn decode(
+        operation: Operation,
+        body: &[u8],
+        object: &'a Value,
+    ) -> Result<Self, AnswerError> {
         let Review { response } = serde_json::from_slice(body)?;
         let mut fields = response;
         let patch = fields.get("patch").map(Option::<String>::deserialize);
@@ -142,8 +162,10 @@ impl Answer {
                 Some(patch) => serde_json::from_slice(&STANDARD.decode(patch)?)?,
                 None => Patch::default(),
             };
-            let mut changed = object.clone();
-            json_patch::patch(&mut changed, &patch)?;
+            let mut changed = Cow::Borrowed(object);
+            if !patch.is_empty() {
+                json_patch::patch(changed.to_mut(), &patch)?;
+            }
             answer.patch = Some(patch);
             answer.object = Some(changed);
         }
@@ -159,9 +181,13 @@ mod tests {
         json!({"apiVersion": "g/v1", "kind": "K", "metadata": {"name": "a"}, "spec": {"n": 1}})
     }
 
-    fn answer(operation: Operation, response: &Value) -> Result<Answer, AnswerError> {
+    fn answer<'a>(
+        operation: Operation,
+        response: &Value,
+        object: &'a Value,
+    ) -> Result<Answer<'a>, AnswerError> {
         let body = json!({"response": response}).to_string();
-        Answer::decode(operation, body.as_bytes(), &object())
+        Answer::decode(operation, body.as_bytes(), object)
     }
 
     #[test]
@@ -196,26 +222,29 @@ mod tests {
 
     #[test]
     fn a_patch_is_applied_and_its_absence_changes_nothing() {
+        let object = object();
         let patch = STANDARD.encode(r#"[{"op": "replace", "path": "/spec/n", "value": 2}]"#);
         let patched = answer(
             Operation::ReviseReplica,
             &json!({"uid": "x", "patch": patch}),
+            &object,
         );
         let patched = patched.unwrap();
         assert_eq!(patched.object.unwrap()["spec"]["n"], 2);
         assert!(patched.fields.is_empty());
-        let unchanged = answer(Operation::Retain, &json!({"successful": true})).unwrap();
+        let unchanged = answer(Operation::Retain, &json!({"successful": true}), &object).unwrap();
         assert_eq!(
-            (unchanged.patch, unchanged.object),
-            (Some(Patch::default()), Some(object()))
+            (unchanged.patch, unchanged.object.as_deref()),
+            (Some(Patch::default()), Some(&object))
         );
         let wrong = STANDARD.encode(r#"[{"op": "remove", "path": "/none"}]"#);
-        answer(Operation::Retain, &json!({"patch": wrong})).unwrap_err();
+        answer(Operation::Retain, &json!({"patch": wrong}), &object).unwrap_err();
     }
 
     #[test]
     fn a_value_is_the_answer() {
-        let answer = answer(Operation::InterpretHealth, &json!({"healthy": false})).unwrap();
+        let (object, response) = (object(), json!({"healthy": false}));
+        let answer = answer(Operation::InterpretHealth, &response, &object).unwrap();
         assert_eq!(
             json!(answer),
             json!({"operation": "InterpretHealth", "healthy": false})

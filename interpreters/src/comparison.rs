@@ -15,6 +15,8 @@ mod tests;
 mod value_diff;
 mod variation;
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -26,7 +28,7 @@ use difference::Answered;
 
 pub use difference::{Difference, Side};
 pub use laws::{LAWS, Law};
-pub use subject::Subject;
+pub use subject::{Subject, WrittenSubject};
 pub use value_diff::FieldPath;
 pub use variation::varied;
 
@@ -45,9 +47,10 @@ impl Comparison<'_> {
     /// Returns the differences of the answers about one object, in the order of their paths.
     ///
     /// The native interpreter is not registered for InterpretComponent. A script for it has no replacement.
-    pub fn compare(&self, operation: Operation, subject: &Subject) -> Vec<Difference> {
+    pub fn compare(&self, operation: Operation, written: &WrittenSubject<'_>) -> Vec<Difference> {
+        let subject = written.subject;
         let request = subject.request(operation);
-        let body = match request.body() {
+        let body = match written.body(&request) {
             Ok(body) => body,
             Err(error) => return vec![unusable(&error.to_string())],
         };
@@ -96,10 +99,10 @@ fn unusable(problem: &str) -> Difference {
     }
 }
 
-fn answered(
-    request: &Request<'_>,
+fn answered<'a>(
+    request: &Request<'a>,
     interpretation: Result<Interpretation, MalformedReview>,
-) -> Answered {
+) -> Answered<'a> {
     let interpretation = match interpretation {
         Ok(interpretation) => interpretation,
         Err(error) => return Answered::Refused(error.to_string()),
@@ -115,7 +118,7 @@ fn answered(
 
 /// Returns what Karmada does with a kind that it does not know: it reports the whole status, changes nothing, and takes
 /// every object for healthy.
-fn default_of_karmada(request: &Request<'_>) -> Answered {
+fn default_of_karmada<'a>(request: &Request<'a>) -> Answered<'a> {
     let operation = request.operation;
     let mut answer = Answer {
         operation: operation.as_str(),
@@ -129,7 +132,7 @@ fn default_of_karmada(request: &Request<'_>) -> Answered {
             answer.fields.insert("healthy".to_owned(), json!(true));
         }
         Operation::ReviseReplica | Operation::Retain | Operation::AggregateStatus => {
-            answer.object = Some(request.object.clone());
+            answer.object = Some(Cow::Borrowed(request.object));
         }
         Operation::InterpretDependency => {
             answer.fields.insert("dependencies".to_owned(), json!([]));

@@ -17,7 +17,11 @@ const POSITION: Style = AnsiColor::Cyan.on_default();
 /// # Errors
 ///
 /// If a value cannot be written as YAML or JSON.
-pub(super) fn text(answer: &Answer, before: &Value, form: OutputForm) -> anyhow::Result<String> {
+pub(super) fn text(
+    answer: &Answer<'_>,
+    before: &Value,
+    form: OutputForm,
+) -> anyhow::Result<String> {
     Ok(match form {
         OutputForm::Json => serde_json::to_string_pretty(answer)? + "\n",
         OutputForm::Yaml => serde_saphyr::to_string(answer)?,
@@ -66,21 +70,23 @@ fn difference(before: &str, after: &str, operation: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use serde_json::json;
 
     use super::*;
 
-    fn of(answered: &Answer, former: &Value, form: OutputForm) -> String {
+    fn of(answered: &Answer<'_>, former: &Value, form: OutputForm) -> String {
         let text = text(answered, former, form).unwrap();
         anstream::adapter::strip_str(&text).to_string()
     }
 
-    fn changed(object: Value) -> Answer {
+    fn changed(object: Value) -> Answer<'static> {
         Answer {
             operation: "ReviseReplica",
             fields: Map::new(),
             patch: serde_json::from_value(json!([])).unwrap(),
-            object: Some(object),
+            object: Some(Cow::Owned(object)),
         }
     }
 

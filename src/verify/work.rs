@@ -9,7 +9,7 @@ use std::time::Duration;
 use std::{fmt, iter, process, thread};
 
 use anyhow::{anyhow, bail};
-use interpreters::comparison::{Comparison, Subject, varied};
+use interpreters::comparison::{Comparison, Subject, WrittenSubject, varied};
 use interpreters::lua::{LuaInterpreter, StopFlag};
 use interpreters::{InterpretedKind, Operation};
 use jiff::Timestamp;
@@ -219,6 +219,13 @@ fn work(
                 continue;
             }
         };
+        let written = match WrittenSubject::new(&subject) {
+            Ok(written) => written,
+            Err(error) => {
+                lock(failed).get_or_insert(error.into());
+                continue;
+            }
+        };
         let findings = match origin {
             Origin::Hub => &mut on_hub,
             Origin::Generated(_) => &mut generated,
@@ -244,7 +251,7 @@ fn work(
                 now: task.now,
                 stop: &stop,
             };
-            let differences = comparison.compare(operation, &subject);
+            let differences = comparison.compare(operation, &written);
             lock(current).number = 0;
             findings.add(kind, operation, (origin, &subject), differences);
         }

@@ -258,9 +258,8 @@ impl RequestPermit {
             }
             return Ok(());
         }
-        let place = self.source.as_ref().map(|(_, source)| &source.decoding);
-        let place = place.map(Arc::clone);
-        self.decoding = Some(self.wait(place, part, count).await?);
+        let permit = self.wait(|source| &source.decoding, part, count).await?;
+        self.decoding = Some(permit);
         Ok(())
     }
 
@@ -279,9 +278,7 @@ impl RequestPermit {
             return Ok(work());
         }
         let workers = Arc::clone(&self.capacity.workers);
-        let place = self.source.as_ref().map(|(_, source)| &source.worker);
-        let place = place.map(Arc::clone);
-        let _worker = self.wait(place, workers, 1).await?;
+        let _worker = self.wait(|source| &source.worker, workers, 1).await?;
         Ok(work())
     }
 
@@ -289,14 +286,14 @@ impl RequestPermit {
     /// source address among the requests that wait.
     async fn wait(
         &mut self,
-        place: Option<Arc<Semaphore>>,
+        place: fn(&Source) -> &Semaphore,
         permits: Arc<Semaphore>,
         count: u32,
     ) -> Result<OwnedSemaphorePermit, Overloaded> {
         let begin = Instant::now();
         let taken = timeout(self.queue, async {
-            let _place = match place {
-                Some(place) => Some(place.acquire_owned().await?),
+            let _place = match &self.source {
+                Some((_, source)) => Some(place(source).acquire().await?),
                 None => None,
             };
             permits.acquire_many_owned(count).await

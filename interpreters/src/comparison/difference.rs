@@ -60,8 +60,8 @@ pub struct Difference {
 
 /// The answer of an interpreter, or the reason why there is none.
 #[derive(Debug)]
-pub(super) enum Answered {
-    Answer(Answer),
+pub(super) enum Answered<'a> {
+    Answer(Answer<'a>),
     Refused(String),
     Unanswered,
 }

@@ -26,7 +26,11 @@ pub(super) struct Case<'s> {
 type Explanation = Option<&'static Law>;
 
 impl Case<'_> {
-    pub(super) fn differences(&self, former: Answered, native: Answered) -> Vec<Difference> {
+    pub(super) fn differences(
+        &self,
+        former: Answered<'_>,
+        native: Answered<'_>,
+    ) -> Vec<Difference> {
         match (former, native) {
             (Answered::Answer(former), Answered::Answer(native)) => self.fields(&former, &native),
             (Answered::Refused(_), Answered::Refused(_))
@@ -52,7 +56,7 @@ impl Case<'_> {
     }
 
     /// Explains that an object without a status has no report today: the script fails, or nothing is reported.
-    fn of_no_status(&self, native: &Answer) -> Explanation {
+    fn of_no_status(&self, native: &Answer<'_>) -> Explanation {
         let in_cell = &self.subject.in_cell;
         let has_status = in_cell.get("status").is_some_and(|it| !it.is_null());
         let is_empty =
@@ -61,7 +65,7 @@ impl Case<'_> {
         is_it.then_some(laws::NO_STATUS_IS_EMPTY)
     }
 
-    fn fields<'a>(&self, former: &'a Answer, native: &'a Answer) -> Vec<Difference> {
+    fn fields<'a>(&self, former: &'a Answer<'_>, native: &'a Answer<'_>) -> Vec<Difference> {
         let whole = FieldPath::default();
         let field = |answer: &'static str| (former.fields.get(answer), native.fields.get(answer));
         match self.operation {
@@ -78,13 +82,13 @@ impl Case<'_> {
                 )
             }
             Operation::ReviseReplica => {
-                let (former, native) = (former.object.as_ref(), native.object.as_ref());
+                let (former, native) = (former.object.as_deref(), native.object.as_deref());
                 self.explained(&whole, former, native, |path, former, native| {
                     self.of_revision(path, former, native)
                 })
             }
             Operation::Retain => {
-                let (former, native) = (former.object.as_ref(), native.object.as_ref());
+                let (former, native) = (former.object.as_deref(), native.object.as_deref());
                 let controller = [former, native].map(|it| it?.pointer("/spec/controller"));
                 self.explained(&whole, former, native, |path, former, native| {
                     self.of_retention(path, former, native, controller)
@@ -92,7 +96,7 @@ impl Case<'_> {
             }
             Operation::AggregateStatus => {
                 // Karmada writes the status alone.
-                let status = |answer: &'a Answer| answer.object.as_ref()?.get("status");
+                let status = |answer: &'a Answer<'_>| answer.object.as_deref()?.get("status");
                 let (former, native) = (status(former), status(native));
                 let case = StatusCase::new(self.subject, self.scripted, former, native);
                 self.explained(
@@ -266,7 +270,7 @@ impl Case<'_> {
     }
 
     /// InterpretDependency. The order of dependencies says nothing.
-    fn dependencies(&self, former: &Answer, native: &Answer) -> Vec<Difference> {
+    fn dependencies(&self, former: &Answer<'_>, native: &Answer<'_>) -> Vec<Difference> {
         let (former, native) = (listed(former), listed(native));
         let annotation = self.in_annotation();
         let reads_annotation = former.keys().all(|named| annotation.contains(named))
@@ -329,7 +333,7 @@ impl Case<'_> {
 type Named = (String, String, String, String);
 
 /// Returns the dependencies of an answer.
-fn listed(answer: &Answer) -> BTreeMap<Named, &Value> {
+fn listed<'a>(answer: &'a Answer<'_>) -> BTreeMap<Named, &'a Value> {
     let list = answer.fields.get("dependencies").and_then(Value::as_array);
     let named = list.into_iter().flatten().map(|dependency| {
         let text = |field: &str| {
@@ -356,7 +360,7 @@ fn value(value: Option<&Value>) -> Side {
     value.map_or(Side::Absent, |value| Side::Value(value.clone()))
 }
 
-fn side(answered: Answered) -> Side {
+fn side(answered: Answered<'_>) -> Side {
     match answered {
         Answered::Answer(answer) => Side::Value(match answer.fields.len() {
             1 => answer

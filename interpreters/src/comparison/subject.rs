@@ -3,6 +3,7 @@
 use api::annotations::{EXPECTED_REFERENCED_DATA, RESOURCE_TEMPLATE_GENERATION};
 use api::instance::READY;
 use api::workload_deployment::{AVAILABLE, REPLICAS_READY};
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
 use crate::caller::Request;
@@ -99,16 +100,11 @@ impl Subject {
 
     /// Returns the request that Karmada sends.
     pub(super) fn request(&self, operation: Operation) -> Request<'_> {
-        let is_about_cell = matches!(
-            operation,
-            Operation::InterpretStatus | Operation::InterpretHealth
-        );
         Request {
             operation,
-            object: if is_about_cell {
-                &self.in_cell
-            } else {
-                &self.object
+            object: match is_about_cell(operation) {
+                true => &self.in_cell,
+                false => &self.object,
             },
             observed: (operation == Operation::Retain).then_some(&self.in_cell),
             items: match operation {
@@ -117,6 +113,47 @@ impl Subject {
             },
             replicas: (operation == Operation::ReviseReplica).then_some(self.share),
         }
+    }
+}
+
+/// Returns whether Karmada asks about the object in a cell.
+fn is_about_cell(operation: Operation) -> bool {
+    matches!(
+        operation,
+        Operation::InterpretStatus | Operation::InterpretHealth
+    )
+}
+
+/// A subject with its objects as JSON, so that they are written once for all operations.
+#[derive(Debug)]
+pub struct WrittenSubject<'s> {
+    /// The subject.
+    pub subject: &'s Subject,
+    object: Box<RawValue>,
+    in_cell: Box<RawValue>,
+}
+
+impl<'s> WrittenSubject<'s> {
+    /// Writes the objects of a subject.
+    ///
+    /// # Errors
+    ///
+    /// If a value cannot be written as JSON.
+    pub fn new(subject: &'s Subject) -> serde_json::Result<Self> {
+        Ok(Self {
+            subject,
+            object: to_raw_value(&subject.object)?,
+            in_cell: to_raw_value(&subject.in_cell)?,
+        })
+    }
+
+    /// Returns the body of a request of [`Subject::request`].
+    pub(super) fn body(&self, request: &Request<'_>) -> serde_json::Result<Vec<u8>> {
+        let object = match is_about_cell(request.operation) {
+            true => &self.in_cell,
+            false => &self.object,
+        };
+        request.body_with(object, request.observed.map(|_| &self.in_cell))
     }
 }
 

@@ -60,7 +60,7 @@ fn compare(scripts: &LuaInterpreter, operation: Operation, subject: &Subject) ->
         now: NOW.parse().unwrap(),
         stop: &StopFlag::default(),
     };
-    comparison.compare(operation, subject)
+    comparison.compare(operation, &WrittenSubject::new(subject).unwrap())
 }
 
 /// Returns the differences of all operations, as text with the name of the law.

@@ -1,5 +1,7 @@
 //! Generated objects around an object of the hub.
 
+use std::borrow::Cow;
+
 use api::annotations::EXPECTED_REFERENCED_DATA;
 use api::reasons::instance::PENDING;
 use api::workload_deployment::CELLS_REPORTING;
@@ -110,7 +112,7 @@ fn remember(subject: &mut Subject, status: &Value, random: &mut Rng, now: Timest
     let answer = answer.filter(|answer| answer.error.is_none());
     let object = answer.and_then(|answer| {
         let answer = Answer::decode(request.operation, &answer.body, request.object);
-        answer.ok()?.object
+        answer.ok()?.object.map(Cow::into_owned)
     });
     if let Some(object) = object {
         subject.object = object;

@@ -1,12 +1,13 @@
 //! Conversion between JSON and values of Lua, with Karmada's rules (docs/concepts/lua.md#values).
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_void;
 use std::fmt;
 
 use mlua::{Lua, Table, Value};
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
-use serde::{Deserializer, de};
+use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value as Json};
 
 use super::numbers;
@@ -77,14 +78,42 @@ impl<'de> Visitor<'de> for LuaSeed<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
-        let table = self.0.create_table().map_err(A::Error::custom)?;
-        while let Some(key) = fields.next_key_seed(LuaSeed(self.0))? {
+        let mut table = None;
+        let mut waiting = Vec::new();
+        while let Some(FieldName(name)) = fields.next_key()? {
             let value = fields.next_value_seed(LuaSeed(self.0))?;
-            if !value.is_nil() {
-                table.raw_set(key, value).map_err(A::Error::custom)?;
+            if value.is_nil() {
+                continue;
+            }
+            waiting.push((name, value));
+            if waiting.len() == FIELDS_AT_ONCE {
+                table = Some(self.add(table, &waiting).map_err(A::Error::custom)?);
+                waiting.clear();
             }
         }
+        let table = self.add(table, &waiting).map_err(A::Error::custom)?;
         Ok(Value::Table(table))
+    }
+}
+
+/// Number of fields that are put into a table at once. Until then they are outside of the memory of Lua, which has a
+/// limit.
+const FIELDS_AT_ONCE: usize = 32;
+
+#[derive(Deserialize)]
+struct FieldName<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl LuaSeed<'_> {
+    /// Adds fields to a table. A new table gets its fields in one step, which takes much less time.
+    fn add(&self, table: Option<Table>, fields: &[(Cow<'_, str>, Value)]) -> mlua::Result<Table> {
+        let fields = fields.iter().map(|(name, value)| (name.as_ref(), value));
+        let Some(table) = table else {
+            return self.0.create_table_from(fields);
+        };
+        for (name, value) in fields {
+            table.raw_set(name, value)?;
+        }
+        Ok(table)
     }
 }
 

@@ -18,6 +18,10 @@ const INSTRUCTIONS_BETWEEN_CHECKS: u32 = 100;
 /// A state with more memory than this after a call is not used again, in bytes.
 const KEPT_MAX: usize = 2 << 20;
 
+/// Memory that a JSON text can need as a value of Lua, in bytes for each of its bytes, rounded up. Lists in lists need
+/// most.
+const MEMORY_PER_BYTE: usize = 64;
+
 /// A script, compiled.
 #[derive(Debug)]
 pub(super) struct Script {
@@ -50,6 +54,16 @@ pub(super) enum Argument<'a> {
     Json(&'static str, &'a str),
     Number(i32),
     Absent,
+}
+
+impl Argument<'_> {
+    /// Returns the memory that the argument can need in Lua, in bytes.
+    fn memory(&self) -> usize {
+        match self {
+            Self::Json(_, text) => text.len().saturating_mul(MEMORY_PER_BYTE),
+            Self::Number(_) | Self::Absent => 0,
+        }
+    }
 }
 
 /// Why a call of a script has no result.
@@ -101,10 +115,9 @@ impl Vm {
         self.lua.set_app_data(Arc::clone(&budget));
         self.lua.set_app_data(CallTime(context.now));
         let limit = self.lua.used_memory().saturating_add(context.limits.memory);
-        let limited = self.lua.set_memory_limit(limit);
-        let result = limited
-            .map_err(|error| script_error(&error))
-            .and_then(|_| self.run(number, script, arguments, &budget))
+        let result = self
+            .values(arguments, limit)
+            .and_then(|values| self.run(number, script, values, &budget))
             .and_then(read);
         // Without a limit, nothing fails while the state is cleaned.
         let _ = self.lua.set_memory_limit(0);
@@ -128,7 +141,7 @@ impl Vm {
         &mut self,
         number: usize,
         script: &Script,
-        arguments: &[Argument<'_>],
+        arguments: MultiValue,
         budget: &Arc<Budget>,
     ) -> Result<MultiValue, CallError> {
         let failed = |error: mlua::Error| script_error(&error);
@@ -144,9 +157,29 @@ impl Vm {
         hook.map_err(failed)?;
         chunk.call::<()>(()).map_err(failed)?;
         let function = function(&globals, script.function)?;
+        function.call(arguments).map_err(failed)
+    }
+
+    /// Returns the arguments, and limits the memory of the state. If the arguments cannot reach the limit, it is set
+    /// after them, because allocations take several times as long with a limit.
+    fn values(
+        &mut self,
+        arguments: &[Argument<'_>],
+        limit: usize,
+    ) -> Result<MultiValue, CallError> {
+        let limited = || {
+            let former = self.lua.set_memory_limit(limit);
+            former.map_err(|error| script_error(&error))
+        };
+        let memory = arguments.iter().map(Argument::memory);
+        let most = memory.fold(self.lua.used_memory(), usize::saturating_add);
+        if most > limit {
+            limited()?;
+        }
         let values = arguments.iter().map(|argument| self.value(argument));
-        let values: MultiValue = values.collect::<Result<_, _>>()?;
-        function.call(values).map_err(failed)
+        let values = values.collect::<Result<_, _>>()?;
+        limited()?;
+        Ok(values)
     }
 
     /// Returns the compiled script as a function of this state.
@@ -219,5 +252,38 @@ pub(super) fn problem(error: &mlua::Error) -> String {
     match at_line {
         Some((line, rest)) => format!("line {line}: {}", rest.trim_start()),
         None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without this bound, arguments could exceed the memory of the call.
+    #[test]
+    fn no_text_needs_more_memory_for_each_byte() {
+        let list = |element: &str| {
+            let elements = vec![element; (64 << 10) / element.len()];
+            format!("[{}]", elements.join(","))
+        };
+        let deep = "[".repeat(100) + &"]".repeat(100);
+        let named = (0..8000).map(|number| format!(r#""{number:x}":[]"#));
+        let fields = format!("{{{}}}", named.collect::<Vec<_>>().join(","));
+        let distinct = (0..9000).map(|number| format!(r#""{number:x}""#));
+        let distinct = format!("[{}]", distinct.collect::<Vec<_>>().join(","));
+        let elements = ["1", "[]", "{}", "[1]", r#"{"":1}"#, r#"[{"":[]}]"#, &deep];
+        let lists = elements.map(list);
+        for text in lists.iter().chain([&fields, &distinct]) {
+            let vm = Vm::create().unwrap();
+            vm.lua.gc_stop();
+            let before = vm.lua.used_memory();
+            let value = vm.value(&Argument::Json("object", text)).unwrap();
+            let needed = vm.lua.used_memory() - before;
+            // While a table grows, a part of it exists twice.
+            let most = needed + needed / 2;
+            let begin = text.get(..20);
+            assert!(most <= text.len() * MEMORY_PER_BYTE, "{begin:?}: {most}");
+            drop(value);
+        }
     }
 }

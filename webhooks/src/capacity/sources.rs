@@ -15,9 +15,9 @@ pub(super) struct Source {
     pub(super) small: Pool,
     pub(super) large: Pool,
     /// One permit: the place of the source address among the requests that wait for the part `decoding`.
-    pub(super) decoding: Arc<Semaphore>,
+    pub(super) decoding: Semaphore,
     /// One permit: the place of the source address among the requests that wait for a CPU.
-    pub(super) worker: Arc<Semaphore>,
+    pub(super) worker: Semaphore,
 }
 
 /// The source addresses with requests in flight.
@@ -42,8 +42,8 @@ impl Sources {
             Arc::new(Source {
                 small: Pool::new(self.part),
                 large: Pool::new(self.part),
-                decoding: Arc::new(Semaphore::new(1)),
-                worker: Arc::new(Semaphore::new(1)),
+                decoding: Semaphore::new(1),
+                worker: Semaphore::new(1),
             })
         };
         Arc::clone(sources.entry(address).or_insert_with(new))
