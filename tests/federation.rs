@@ -88,6 +88,8 @@ mod policies;
 mod projections;
 #[path = "federation/proofs.rs"]
 mod proofs;
+#[path = "federation/pull_cells.rs"]
+mod pull_cells;
 #[path = "federation/quota.rs"]
 mod quota;
 #[path = "federation/quota_double.rs"]
@@ -334,6 +336,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared refusals::the_words_of_the_hub_are_shown_in_the_project;
         Shared freshness::a_city_without_a_cell;
         Apart freshness::a_cell_that_dies;
+        Apart pull_cells::a_cell_that_is_away;
         Shared namespaces::a_deleted_project_namespace_is_deleted_on_every_plane;
         Shared namespaces::foreign_objects_keep_a_hub_namespace;
         Shared namespaces::a_recreated_namespace_gets_a_new_hub_namespace;
@@ -367,6 +370,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared own_cluster::metrics_require_permission;
         Shared rights::no_identity_may_do_more;
         Shared rights::a_customer_writes_only_workloads;
+        Shared rights::a_cell_writes_only_its_own_copies;
         Milo rights::a_webhook_server_reads_no_workload;
         Milo conformance::the_api_server_in_memory_answers_as_a_real_one;
         Milo milo::projects_are_isolated;

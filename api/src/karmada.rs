@@ -9,6 +9,12 @@ pub mod policy;
 /// in pull mode.
 pub const FIELD_MANAGER_PREFIX: &str = "karmada";
 
+/// Keys of the taints that Karmada gives a cell whose API server does not answer, and a cell that says nothing.
+pub const TAINTS_OF_ABSENCE: [&str; 2] = [
+    "cluster.karmada.io/not-ready",
+    "cluster.karmada.io/unreachable",
+];
+
 pub use binding::ResourceBinding;
 pub use cluster::Cluster;
 pub use customization::ResourceInterpreterCustomization;

@@ -41,11 +41,13 @@ const DEPLOYMENTS: usize = 200;
 const WEB: &str = "web-west-ord";
 /// A deployment that is deleted while its cell is dead.
 const GONE: &str = "gone";
+/// A deployment that is created while its cell is dead.
+const NEW: &str = "new";
 
 /// Status and reason of `Available` and of `CellsReporting`.
-type ReportedConditions = [Option<(ConditionStatus, String)>; 2];
+pub(crate) type ReportedConditions = [Option<(ConditionStatus, String)>; 2];
 
-fn reported_conditions(deployment: &WorkloadDeployment) -> ReportedConditions {
+pub(crate) fn reported_conditions(deployment: &WorkloadDeployment) -> ReportedConditions {
     let status = deployment.status.as_ref();
     let conditions = status.map_or(&[][..], |status| &status.conditions);
     ["Available", "CellsReporting"].map(|type_| {
@@ -61,7 +63,7 @@ fn is_available(conditions: &ReportedConditions) -> bool {
         .is_some_and(|(status, _)| *status == True)
 }
 
-fn unreachable() -> ReportedConditions {
+pub(crate) fn unreachable() -> ReportedConditions {
     [Unknown, False].map(|status| Some((status, "CellUnreachable".to_owned())))
 }
 
@@ -285,6 +287,12 @@ pub(crate) async fn a_cell_that_dies() -> anyhow::Result<()> {
     assert_eq!(status.cells, []);
     assert_eq!(on_hub.get(WEB).await?.resource_version(), before);
 
+    // A new deployment waits for the cell.
+    create(&deployments, deployment(NEW, "ORD")).await?;
+    let is_shown =
+        |deployment: &WorkloadDeployment| reported_conditions(deployment) == unreachable();
+    wait::until(&deployments, NEW, "unreachable", WITHIN, is_shown).await?;
+
     // The hub deletes the copies of a deployment without the cell.
     let deletion = DeleteParams::default();
     deployments.delete(GONE, &deletion).await?;
@@ -297,6 +305,8 @@ pub(crate) async fn a_cell_that_dies() -> anyhow::Result<()> {
     observer.until(back, HEALED, true, is_available).await?;
     observer.check_calm(&unreachable()).await?;
     assert!(is_settled(&deployments.get(WEB).await?, 1));
+    let is_settled = |deployment: &WorkloadDeployment| is_settled(deployment, 1);
+    wait::until(&deployments, NEW, "settled", WITHIN, is_settled).await?;
     let expected_events = [
         ("Normal", "StableInstanceFound"),
         ("Warning", "CellUnreachable"),

@@ -7,22 +7,23 @@ mod requests;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use api::rights::{
     DENIED, Denied, Identity, MANAGER_USER, Plane, ROLES, Role, Rule, Subject, Target,
 };
+use api::{Instance, labels};
 use harness::milo::MiloUser;
 use harness::rights::{PlaneUser, attributes};
 use harness::{Federation, Milo};
 use k8s_openapi::api::authorization::v1::{SelfSubjectAccessReview, SelfSubjectRulesReview};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
-use kube::api::{ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use multicluster::connect;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::fixture::{DFW, create};
+use crate::fixture::{DFW, ORD, Space, create, instance};
 use crate::milo::PROJECTS;
 pub(crate) use requests::check_requests;
 
@@ -269,4 +270,64 @@ pub(crate) async fn a_webhook_server_reads_no_workload(milo: &Milo) -> anyhow::R
         }
     }
     Ok(())
+}
+
+/// The roles are the same for all cells. The policy of `deploy/base/cell-isolation` tells them apart.
+pub(crate) async fn a_cell_writes_only_its_own_copies(
+    federation: &Federation,
+) -> anyhow::Result<()> {
+    let space = Space::create(federation, "own-copies").await?;
+    space.create_workload("web", &[("us", &["DFW"], 1)]).await?;
+    space.until_settled("web", 1).await?;
+    let other = federation.hub().kubeconfig_of(&PlaneUser::cell(ORD))?;
+    let own = federation.hub().kubeconfig_of(&PlaneUser::cell(DFW))?;
+    let copies = |client: Client| Api::<Instance>::namespaced(client, &space.hub_name);
+    let (other, own) = (copies(client(&other).await?), copies(client(&own).await?));
+
+    let label = labels::SOURCE_CLUSTER;
+    let name = "web-us-dfw-0";
+    let dry = PatchParams {
+        dry_run: true,
+        ..PatchParams::default()
+    };
+    let merge = |change: &Value| Patch::Merge(change.clone());
+    let annotated = merge(&json!({"metadata": {"annotations": {"example.com/by": "a cell"}}}));
+    let taken = merge(&json!({"metadata": {"labels": {label: ORD}}}));
+    let unlabelled = merge(&json!({"metadata": {"labels": {label: null}}}));
+    let status = merge(&json!({"status": {"conditions": []}}));
+    let deletion = DeleteParams {
+        dry_run: true,
+        ..DeleteParams::default()
+    };
+    let mut foreign = instance("made", "web-us-dfw");
+    foreign["metadata"]["labels"][label] = json!(DFW);
+    let foreign: Instance = serde_json::from_value(foreign)?;
+    let creation = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    refused(other.patch(name, &dry, &annotated).await)?;
+    refused(other.patch(name, &dry, &taken).await)?;
+    refused(other.patch_status(name, &dry, &status).await)?;
+    refused(other.delete(name, &deletion).await)?;
+    refused(other.create(&creation, &foreign).await)?;
+    // A cell cannot give its copies to another cell, or hide their origin.
+    refused(own.patch(name, &dry, &taken).await)?;
+    refused(own.patch(name, &dry, &unlabelled).await)?;
+    own.patch(name, &dry, &annotated).await?;
+    own.patch_status(name, &dry, &status).await?;
+    own.create(&creation, &foreign).await?;
+    own.delete(name, &deletion).await?;
+    space.delete_workload("web").await
+}
+
+/// Checks that the policy has refused a write.
+fn refused<T>(written: kube::Result<T>) -> anyhow::Result<()> {
+    match written {
+        Err(kube::Error::Api(error)) if error.message.contains("has the name of its cell") => {
+            Ok(())
+        }
+        Err(error) => Err(error).context("refused for another reason"),
+        Ok(_) => bail!("the write is not refused"),
+    }
 }

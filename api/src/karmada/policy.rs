@@ -63,9 +63,38 @@ pub struct Placement {
     /// The cells that are eligible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_affinity: Option<ClusterAffinity>,
+    /// Taints of cells that do not keep the objects away.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cluster_tolerations: Vec<ClusterToleration>,
     /// Unknown fields that influence the choice of cells, such as spread constraints.
     #[serde(flatten)]
     pub others: UnknownFields,
+}
+
+/// Tolerates taints of cells. Without an effect, every effect is tolerated.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterToleration {
+    /// Key of the taint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// How the value of the taint is compared. `Exists` tolerates every value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operator: Option<String>,
+    /// Unknown fields that limit the toleration, such as a time.
+    #[serde(flatten)]
+    pub others: UnknownFields,
+}
+
+impl ClusterToleration {
+    /// Tolerates a taint with every value and every effect, for ever.
+    pub fn of(key: &str) -> Self {
+        Self {
+            key: Some(key.to_owned()),
+            operator: Some("Exists".to_owned()),
+            others: UnknownFields::default(),
+        }
+    }
 }
 
 /// Selects cells.
@@ -106,6 +135,7 @@ mod tests {
                     "clusterNames": ["dfw1"],
                     "labelSelector": {"matchExpressions": [{"key": "a", "operator": "Exists"}], "matchLabels": {"b": "c"}},
                 },
+                "clusterTolerations": [{"key": "a", "operator": "Exists", "tolerationSeconds": 300}],
                 "spreadConstraints": [{"maxGroups": 1, "minGroups": 1, "spreadByField": "cluster"}],
             },
             "propagateDeps": true,

@@ -7,10 +7,11 @@ mod observed;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::karmada::PropagationPolicy;
 use api::karmada::policy::{
-    ClusterAffinity, LabelSelector, Placement, PropagationPolicySpec, ResourceSelector,
+    ClusterAffinity, ClusterToleration, LabelSelector, Placement, PropagationPolicySpec,
+    ResourceSelector,
 };
+use api::karmada::{PropagationPolicy, TAINTS_OF_ABSENCE};
 use api::{CityCode, HubNamespace, UnknownFields, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
@@ -233,6 +234,8 @@ fn spec(namespace: &HubNamespace, city: &CityCode) -> PropagationPolicySpec {
                 label_selector: Some(has_city()),
                 others: UnknownFields::default(),
             }),
+            // A cell without a connection gets new objects when it returns, and keeps those that it has.
+            cluster_tolerations: TAINTS_OF_ABSENCE.map(ClusterToleration::of).to_vec(),
             others: UnknownFields::default(),
         },
         propagate_deps: true,

@@ -6,6 +6,7 @@ mod kept;
 mod other_hub;
 pub(crate) mod parts;
 mod proxies;
+mod pull_cell;
 mod restore;
 
 use std::collections::BTreeMap;
@@ -38,6 +39,7 @@ use parts::{
     start_hub_etcd, start_in_cell, start_project,
 };
 pub use proxies::{CellProxies, Proxies};
+pub use pull_cell::PullCell;
 
 /// Inputs that the start functions of all parts share.
 pub(crate) struct StartInputs<'a> {

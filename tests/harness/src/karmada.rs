@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -254,6 +255,22 @@ pub(crate) async fn start_controllers(
     let (controllers, scheduler) =
         tokio::try_join!(start(CONTROLLERS, args), start(SCHEDULER, common()))?;
     Ok(vec![controllers, scheduler])
+}
+
+/// Returns the flags of the agent of a cell in pull mode.
+pub(crate) fn agent_flags(config: &CellConfig, cell: &Path, hub: &Path) -> Vec<OsString> {
+    vec![
+        flag("karmada-kubeconfig", hub),
+        flag("kubeconfig", cell),
+        format!("--cluster-name={}", config.name).into(),
+        "--report-secrets=None".into(),
+        "--enable-cluster-resource-modeling=false".into(),
+        "--leader-elect=false".into(),
+        "--metrics-bind-address=0".into(),
+        "--health-probe-bind-address=0".into(),
+        // Works are retried sooner than by default.
+        "--rate-limiter-max-delay=5s".into(),
+    ]
 }
 
 /// Returns a start command for Karmada's controllers without those that write to cells.

@@ -14,7 +14,7 @@ use crate::go::{self, tools};
 pub const PEERS_VARIABLE: &str = "COMPUTE_FEDERATION_PEERS";
 
 /// The programs and their packages. The slowest builds come first.
-const PROGRAMS: [(&str, &str); 8] = [
+const PROGRAMS: [(&str, &str); 9] = [
     ("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
     (
         "kube-controller-manager",
@@ -30,6 +30,7 @@ const PROGRAMS: [(&str, &str); 8] = [
         "karmada-aggregated-apiserver",
         "github.com/karmada-io/karmada/cmd/aggregated-apiserver",
     ),
+    ("karmada-agent", "github.com/karmada-io/karmada/cmd/agent"),
     (
         "karmada-webhook",
         "github.com/karmada-io/karmada/cmd/webhook",

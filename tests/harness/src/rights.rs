@@ -53,6 +53,14 @@ impl PlaneUser {
         Self::new(&format!("compute-cell-{cell}"), Some(CELLS_GROUP))
     }
 
+    /// Returns the user of Karmada's agent of a cell on the hub.
+    pub fn agent(cell: &str) -> Self {
+        Self::new(
+            &format!("system:karmada:agent:{cell}"),
+            Some("system:karmada:agents"),
+        )
+    }
+
     /// Returns the user of all cells in a project, which claims quota.
     pub fn quota() -> Self {
         Self::new("quota-credentials", None)

@@ -91,7 +91,13 @@ fn a_policy_selects_deployments_only_and_propagates_what_they_need() {
     assert_eq!(
         json!(policy.spec),
         json!({
-            "placement": {"clusterAffinity": {"labelSelector": city}},
+            "placement": {
+                "clusterAffinity": {"labelSelector": city},
+                "clusterTolerations": [
+                    {"key": "cluster.karmada.io/not-ready", "operator": "Exists"},
+                    {"key": "cluster.karmada.io/unreachable", "operator": "Exists"},
+                ],
+            },
             "propagateDeps": true,
             "resourceSelectors": [{
                 "apiVersion": "compute.datumapis.com/v1alpha",
@@ -260,6 +266,11 @@ fn additions_that_change_placement_are_drift_and_karmadas_defaults_are_not() {
         (
             "/spec/placement/replicaScheduling",
             json!({"replicaSchedulingType": "Divided"}),
+        ),
+        ("/spec/placement/clusterTolerations", json!([])),
+        (
+            "/spec/placement/clusterTolerations/0/tolerationSeconds",
+            json!(300),
         ),
         (
             "/spec/placement/clusterAffinity/clusterNames",

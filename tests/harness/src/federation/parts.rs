@@ -3,9 +3,11 @@
 use std::fs;
 use std::path::PathBuf;
 
+use anyhow::Context;
+
 use super::{CellConfig, Config, StartInputs};
 use crate::manager::{Manager, ManagerPorts, Role, deploy};
-use crate::objects::apply;
+use crate::objects::{apply, apply_all};
 use crate::plane::{Plane, PlanePorts, flag};
 use crate::ports::Ports;
 use crate::process::{ChildProcess, Program};
@@ -86,7 +88,12 @@ pub(crate) fn hub_crds(setup: &StartInputs<'_>) -> anyhow::Result<Vec<PathBuf>> 
 /// Starts Karmada's API server, without Karmada.
 pub(super) async fn start_hub(setup: &StartInputs<'_>, ports: PlanePorts) -> anyhow::Result<Plane> {
     let flags = karmada::hub_flags(setup);
-    Plane::start(setup, "hub", "hub", ports, &hub_crds(setup)?, &flags, HUB).await
+    let hub = Plane::start(setup, "hub", "hub", ports, &hub_crds(setup)?, &flags, HUB).await?;
+    let isolation = deploy().join("base/cell-isolation/policy.yaml");
+    let policies =
+        fs::read_to_string(&isolation).with_context(|| isolation.display().to_string())?;
+    apply_all(&hub.client(), &policies).await?;
+    Ok(hub)
 }
 
 /// Returns the CRDs of a project: our CRDs, and the foreign CRDs that compute-federation reads.
