@@ -4,6 +4,7 @@ mod connector;
 mod credentials;
 mod error;
 mod leader_fence;
+mod proxy;
 mod transport;
 
 use std::path::Path;
@@ -78,7 +79,7 @@ pub async fn own_cluster(path: Option<&Path>) -> Result<ClusterConfig, ConnectEr
 ///
 /// # Errors
 ///
-/// [`ConnectError::Client`] if no client can be made, for example because of a proxy or an invalid certificate.
+/// [`ConnectError::Client`] if no client can be made, for example because of an invalid certificate.
 pub fn client(config: impl Into<ClusterConfig>, user_agent: &str) -> Result<Client, ConnectError> {
     leaders_client(config.into(), user_agent, Leadership::without_election())
 }
@@ -87,7 +88,7 @@ pub fn client(config: impl Into<ClusterConfig>, user_agent: &str) -> Result<Clie
 ///
 /// # Errors
 ///
-/// [`ConnectError::Client`] if no client can be made, for example because of a proxy or an invalid certificate.
+/// [`ConnectError::Client`] if no client can be made, for example because of an invalid certificate.
 pub fn leaders_client(
     config: ClusterConfig,
     user_agent: &str,
@@ -115,7 +116,7 @@ impl Connector {
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Client`] if no client can be made, for example because of a proxy or an invalid certificate.
+    /// [`ConnectError::Client`] if no client can be made, for example because of an invalid certificate.
     pub(crate) fn new(
         config: ClusterConfig,
         user_agent: &str,
@@ -132,9 +133,6 @@ impl Connector {
         leadership: Leadership,
     ) -> Result<Self, ClientError> {
         let mut config = cluster.config.clone();
-        if config.proxy_url.is_some() {
-            return Err(ClientError::Proxy);
-        }
         let user_agent = HeaderValue::from_str(user_agent)?;
         config
             .headers

@@ -7,7 +7,11 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use kube::Config;
 use kube::client::ConfigExt;
 
-use crate::connect::error::ClientError;
+use super::error::ClientError;
+use super::proxy::TcpConnector;
+
+/// Opens connections to an API server.
+pub(super) type ApiServerConnector = HttpsConnector<TcpConnector>;
 
 /// Time limit for opening a connection: 10 s. A slow network needs less time, and a request may take longer.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -19,8 +23,8 @@ pub(super) const PING: Duration = Duration::from_secs(15);
 ///
 /// # Errors
 ///
-/// [`ClientError`] if the certificates or `tls-server-name` are invalid.
-pub(super) fn connector(config: &Config) -> Result<HttpsConnector<HttpConnector>, ClientError> {
+/// [`ClientError`] if the certificates or `tls-server-name` are invalid, or if the proxy is not supported.
+pub(super) fn connector(config: &Config) -> Result<ApiServerConnector, ClientError> {
     let tls = config.rustls_client_config()?;
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
@@ -39,5 +43,6 @@ pub(super) fn connector(config: &Config) -> Result<HttpsConnector<HttpConnector>
         let name = name.map_err(|e| ClientError::ServerName(Box::new(e)))?;
         builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
     }
+    let connector = TcpConnector::new(config, connector)?;
     Ok(builder.enable_all_versions().wrap_connector(connector))
 }

@@ -9,14 +9,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
-use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::connect::HttpConnector;
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::connector::connector;
+use super::connector::{ApiServerConnector, connector};
 use super::error::ClientError;
 
 /// Interval at which the files are read while requests are sent. Issuers renew a certificate long before it expires.
@@ -133,7 +131,7 @@ pub(super) struct Credentials {
 struct Current {
     /// The files that are read again.
     files: Vec<PathBuf>,
-    connector: HttpsConnector<HttpConnector>,
+    connector: ApiServerConnector,
     /// Number of times that the credentials were replaced.
     generation: u64,
     /// Hash of the contents of the files that `connector` was made from.
@@ -148,7 +146,7 @@ impl Credentials {
     ///
     /// # Errors
     ///
-    /// [`ClientError`] if the certificates or `tls-server-name` are invalid.
+    /// As [`connector`].
     pub(super) fn new(config: ClusterConfig) -> Result<Self, ClientError> {
         Self::with_interval(config, INTERVAL)
     }
@@ -171,7 +169,7 @@ impl Credentials {
 
     /// Returns the connector for new connections, and its generation. Connections of another generation must get no new
     /// requests. If the files cannot be used, the former credentials stay in use.
-    pub(super) fn current(&self) -> (HttpsConnector<HttpConnector>, u64) {
+    pub(super) fn current(&self) -> (ApiServerConnector, u64) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if !current.files.is_empty() && current.checked.elapsed() >= self.interval {
             current.checked = Instant::now();

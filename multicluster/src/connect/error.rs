@@ -39,9 +39,12 @@ pub enum ConnectError {
 /// The reason why no client can be made from a configuration.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// The configuration requires a proxy.
-    #[error("proxies are not supported: remove proxy-url")]
-    Proxy,
+    /// The configuration requires a proxy that is no HTTP proxy.
+    #[error(
+        "proxy-url, or the environment variable HTTPS_PROXY, has the scheme {0:?}: only http is supported, a proxy that \
+         tunnels connections with CONNECT"
+    )]
+    Proxy(String),
     /// The user agent is not a valid header value.
     #[error(transparent)]
     UserAgent(#[from] InvalidHeaderValue),

@@ -3,15 +3,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::Body;
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
-use crate::connect::connector::PING;
+use crate::connect::connector::{ApiServerConnector, PING};
 use crate::connect::credentials::Credentials;
 
 /// Maximum number of requests on one connection. API servers and proxies allow at least 100
@@ -28,7 +26,7 @@ const POOL_TIMEOUT: Duration = Duration::from_mins(10);
 /// watch is resumed in less time, so it finds its connection.
 pub(super) const IDLE: Duration = Duration::from_mins(1);
 
-pub(super) type Http = legacy::Client<HttpsConnector<HttpConnector>, Body>;
+pub(super) type Http = legacy::Client<ApiServerConnector, Body>;
 
 /// The connections of one kind of request.
 pub(super) struct Connections {
@@ -152,7 +150,7 @@ impl OpenConnections {
 }
 
 impl SharedConnection {
-    fn new(number: u64, connector: HttpsConnector<HttpConnector>) -> Self {
+    fn new(number: u64, connector: ApiServerConnector) -> Self {
         let window = u32::try_from(PER_CONNECTION).map_or(WINDOW, |permits| WINDOW * permits);
         let http = legacy::Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
