@@ -157,12 +157,15 @@ mod tests {
         let proxy = format!("http://ada:s%3Acret@127.0.0.1:{proxy}");
         let client = client(config(&url, &proxy), "test").unwrap();
         let version = client.apiserver_version().await.unwrap();
-        assert_eq!((version.major.as_str(), version.minor.as_str()), ("1", "35"));
+        assert_eq!(
+            (version.major.as_str(), version.minor.as_str()),
+            ("1", "35")
+        );
         let head = heads.recv().await.unwrap();
         assert_eq!(head[0], format!("CONNECT 127.0.0.1:{server} HTTP/1.1"));
-        let authorized = head.iter().any(|line| {
-            line.eq_ignore_ascii_case("proxy-authorization: Basic YWRhOnM6Y3JldA==")
-        });
+        let authorized = head
+            .iter()
+            .any(|line| line.eq_ignore_ascii_case("proxy-authorization: Basic YWRhOnM6Y3JldA=="));
         assert!(authorized, "{head:?}");
     }
 
