@@ -186,17 +186,17 @@ async fn drift_is_undone(in_cell: &Api<WorkloadDeployment>) -> anyhow::Result<()
     undone.map(drop)
 }
 
-/// An agent that starts while the hub refuses its requests ends. If it is started again until it stays, the cell is in step again.
+/// An agent that starts while the hub is away ends. If it is started again until it stays, the cell is in step again.
 async fn restarts(space: &Space<'_>, pull: &mut PullCell) -> anyhow::Result<()> {
     let in_project = space.in_project::<WorkloadDeployment>();
-    let refused = pull.refuse_agent();
+    let cut = pull.cut();
     pull.restart_agent().await?;
     let ended = tokio::time::timeout(AGENT_ENDS, pull.agent_ended()).await;
     let code = ended.context("the agent goes on without the hub")??;
     ensure!(code != 0, "the agent ended without an error");
     let scaled = json!({"spec": {"scaleSettings": {"minReplicas": 2}}});
     patch(&in_project, LATE, scaled).await?;
-    drop(refused);
+    drop(cut);
     pull.restart_agent().await?;
     settled(&in_project, LATE, 2, WITHIN).await?;
     Ok(())

@@ -318,6 +318,15 @@ pub(crate) async fn a_cell_writes_only_its_own_copies(
     own.patch_status(name, &dry, &status).await?;
     own.create(&creation, &foreign).await?;
     own.delete(name, &deletion).await?;
+    // A copy of a former version does not name its cell.
+    let unnamed: Instance = serde_json::from_value(instance("unnamed", "web-us-dfw"))?;
+    refused(own.create(&creation, &unnamed).await)?;
+    let on_hub = copies(federation.hub().client());
+    on_hub.create(&PostParams::default(), &unnamed).await?;
+    refused(own.patch("unnamed", &dry, &annotated).await)?;
+    let mine = merge(&json!({"metadata": {"labels": {label: DFW}}}));
+    own.patch("unnamed", &dry, &mine).await?;
+    on_hub.delete("unnamed", &DeleteParams::default()).await?;
     space.delete_workload("web").await
 }
 

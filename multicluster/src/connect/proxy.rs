@@ -2,6 +2,7 @@
 //! tunnels the connection (CONNECT), so it sees neither requests nor credentials of the API server.
 
 use std::env;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::FutureExt;
@@ -19,13 +20,20 @@ use super::error::ClientError;
 
 /// Opens TCP connections, directly or through a proxy.
 #[derive(Clone, Debug)]
-pub(super) enum TcpConnector {
-    Direct(HttpConnector),
-    Proxy(Tunnel<HttpConnector>),
+pub(super) struct TcpConnector {
+    direct: HttpConnector,
+    proxy: Option<Proxy>,
+}
+
+#[derive(Clone, Debug)]
+struct Proxy {
+    tunnel: Tunnel<HttpConnector>,
+    /// The hosts that are reached through the proxy.
+    hosts: Arc<Matcher>,
 }
 
 impl TcpConnector {
-    /// Returns a connector for the API server of a configuration. The hosts in the environment variable `NO_PROXY` are
+    /// Returns a connector for the API servers of a configuration. The hosts in the environment variable `NO_PROXY` are
     /// reached directly, because kube does not tell a `proxy-url` from `HTTPS_PROXY`.
     ///
     /// # Errors
@@ -34,26 +42,37 @@ impl TcpConnector {
     pub(super) fn new(config: &Config, connector: HttpConnector) -> Result<Self, ClientError> {
         let direct = ["NO_PROXY", "no_proxy"].map(|name| env::var(name).ok());
         let direct = direct.into_iter().flatten().next().unwrap_or_default();
-        Self::of(config, &direct, connector)
+        Self::of(config.proxy_url.as_ref(), &direct, connector)
     }
 
-    fn of(config: &Config, direct: &str, connector: HttpConnector) -> Result<Self, ClientError> {
-        let Some(proxy) = &config.proxy_url else {
-            return Ok(Self::Direct(connector));
-        };
-        let matcher = Matcher::builder().all(proxy.to_string()).no(direct).build();
-        let Some(intercept) = matcher.intercept(&config.cluster_url) else {
-            return Ok(Self::Direct(connector));
-        };
-        match proxy.scheme_str() {
-            Some("http") => {}
-            other => return Err(ClientError::Proxy(other.unwrap_or_default().to_owned())),
-        }
-        let tunnel = Tunnel::new(intercept.uri().clone(), connector);
-        Ok(Self::Proxy(match intercept.basic_auth() {
-            Some(user) => tunnel.with_auth(user.clone()),
-            None => tunnel,
-        }))
+    fn of(proxy: Option<&Uri>, no: &str, direct: HttpConnector) -> Result<Self, ClientError> {
+        let proxy = proxy.map(|url| {
+            let unsupported =
+                || ClientError::Proxy(url.scheme_str().unwrap_or_default().to_owned());
+            if url.scheme_str() != Some("http") {
+                return Err(unsupported());
+            }
+            let all = Matcher::builder().all(url.to_string()).build();
+            // The host does not matter.
+            let intercept = all.intercept(&Uri::from_static("https://localhost"));
+            let intercept = intercept.ok_or_else(unsupported)?;
+            let tunnel = Tunnel::new(intercept.uri().clone(), direct.clone());
+            let tunnel = match intercept.basic_auth() {
+                Some(user) => tunnel.with_auth(user.clone()),
+                None => tunnel,
+            };
+            let hosts = Matcher::builder().all(url.to_string()).no(no).build();
+            let hosts = Arc::new(hosts);
+            Ok(Proxy { tunnel, hosts })
+        });
+        let proxy = proxy.transpose()?;
+        Ok(Self { direct, proxy })
+    }
+
+    /// Returns the tunnel to a host, unless it is reached directly.
+    fn tunnel(&mut self, to: &Uri) -> Option<&mut Tunnel<HttpConnector>> {
+        let proxy = self.proxy.as_mut()?;
+        proxy.hosts.intercept(to).map(|_| &mut proxy.tunnel)
     }
 }
 
@@ -63,20 +82,18 @@ impl Service<Uri> for TcpConnector {
     type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        match self {
-            Self::Direct(connector) => connector.poll_ready(context).map_err(Into::into),
-            Self::Proxy(tunnel) => tunnel.poll_ready(context).map_err(Into::into),
-        }
+        // The connector of the tunnel is a clone of this one, and both are always ready.
+        self.direct.poll_ready(context).map_err(Into::into)
     }
 
     fn call(&mut self, to: Uri) -> Self::Future {
-        match self {
-            Self::Direct(connector) => {
-                let connected = connector.call(to);
+        match self.tunnel(&to) {
+            Some(tunnel) => {
+                let connected = tunnel.call(to);
                 async move { Ok(connected.await?) }.boxed()
             }
-            Self::Proxy(tunnel) => {
-                let connected = tunnel.call(to);
+            None => {
+                let connected = self.direct.call(to);
                 async move { Ok(connected.await?) }.boxed()
             }
         }
@@ -171,18 +188,29 @@ mod tests {
 
     #[test]
     fn other_proxies_are_refused_and_named_hosts_are_reached_directly() {
-        let of = |proxy: &str, direct: &str| {
-            let config = config("https://hub.example.com:6443", proxy);
-            let connector = TcpConnector::of(&config, direct, HttpConnector::new());
-            connector.map(|connector| matches!(connector, TcpConnector::Proxy(_)))
+        let of = |proxy: &str, no: &str| {
+            let proxy = proxy.parse().unwrap();
+            let connector = TcpConnector::of(Some(&proxy), no, HttpConnector::new());
+            connector.map(|mut connector| {
+                let hosts = ["hub.example.com", "api.p1.svc.cluster.local", "10.1.2.3"];
+                hosts.map(|host| {
+                    let url = format!("https://{host}:6443").parse().unwrap();
+                    connector.tunnel(&url).is_some()
+                })
+            })
         };
-        assert!(of("http://proxy:3128", "").unwrap());
-        assert!(of("http://proxy:3128", "other.example.com").unwrap());
-        assert!(!of("http://proxy:3128", "10.0.0.0/8,.example.com").unwrap());
-        for proxy in ["https://proxy:3128", "socks5://proxy:1080"] {
-            let error = of(proxy, "").unwrap_err().to_string();
+        let proxy = "http://proxy:3128";
+        assert_eq!(of(proxy, "").unwrap(), [true, true, true]);
+        assert_eq!(of(proxy, "other.example.com").unwrap(), [true, true, true]);
+        assert_eq!(
+            of(proxy, "10.0.0.0/8,.svc.cluster.local").unwrap(),
+            [true, false, false]
+        );
+        for proxy in ["https://p:1", "socks5://p:1", "socks://p:1", "htp://p:1"] {
+            let error = of(proxy, "hub.example.com").unwrap_err().to_string();
             let scheme = proxy.split(':').next().unwrap();
             assert!(error.contains(&format!("{scheme:?}")), "{error}");
         }
+        assert!(of("proxy:3128", "").is_err());
     }
 }

@@ -57,6 +57,7 @@ pub mod rivals;
 mod serve;
 mod status_error;
 pub mod tether;
+pub mod uplink;
 pub mod wait;
 pub mod webhook_certificate;
 pub mod workloads;

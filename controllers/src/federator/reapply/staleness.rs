@@ -22,7 +22,7 @@ pub(in crate::federator) struct Staleness {
     /// Whether the namespace may be missing in a cell. This is so if the cell reported it or if the cell has not
     /// reported the copy at all.
     pub(in crate::federator) namespace: bool,
-    /// Whether a cell lacks the current copy although Karmada treats the copy as applied.
+    /// Whether a cell lacks the current copy although Karmada treats the copy as applied, or has not tried to apply it.
     pub(in crate::federator) copy: bool,
 }
 
@@ -30,12 +30,18 @@ pub(in crate::federator) struct Staleness {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct CellItem {
-    cluster_name: String,
     applied: bool,
     /// The message of the Work's condition `Applied`. It contains the error of the cell's API server.
     applied_message: String,
     /// Absent until Karmada has observed the object in the cell.
     status: Option<ReportedObject>,
+}
+
+/// The name of the cell of an `AggregatedStatusItem`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NamedItem {
+    cluster_name: String,
 }
 
 /// The result of `InterpretStatus`. The result is empty while the object has no status or is terminating.
@@ -60,26 +66,38 @@ pub(in crate::federator) fn staleness(
     let items = items.and_then(|status| status.aggregated_status.as_ref());
     let items = items.and_then(|items| serde_json::from_str::<Vec<&RawValue>>(items.get()).ok());
     // An undecodable item must not hide the items of other cells, so each item is decoded alone.
-    let read = |item: &RawValue| serde_json::from_str::<CellItem>(item.get()).ok();
+    let read = |item: &RawValue| {
+        let NamedItem { cluster_name } = serde_json::from_str(item.get()).ok()?;
+        Some((
+            cluster_name,
+            serde_json::from_str::<CellItem>(item.get()).ok(),
+        ))
+    };
     let items = items.unwrap_or_default();
-    let items: Vec<_> = items.into_iter().filter_map(read).collect();
+    let by_cell: BTreeMap<_, _> = items.into_iter().filter_map(read).collect();
     // The error of an API server when an object is created in a missing namespace.
     let namespace_missing = format!(
         "namespaces {:?} not found",
         copy.namespace().unwrap_or_default()
     );
-    let by_cell = items.iter().map(|item| (item.cluster_name.as_str(), item));
-    let by_cell: BTreeMap<_, _> = by_cell.collect();
     for target in &binding.spec.clusters {
-        let Some(item) = by_cell.get(target.name.as_str()) else {
-            // Karmada has not written to this cell yet.
-            continue;
+        let item = match by_cell.get(&target.name) {
+            // The item cannot be decoded.
+            Some(None) => continue,
+            Some(item) => item.as_ref(),
+            None => None,
         };
-        let (namespace, copy) = match &item.status {
+        let (namespace, copy) = match item.map(|item| (item, &item.status)) {
+            // Karmada has not written to this cell yet. If the cell was away meanwhile, or still has a former object of
+            // this name, Karmada tries again after up to 17 minutes.
+            None => (false, true),
+            Some((item, _)) if !item.applied && item.applied_message.is_empty() => (false, true),
             // Karmada itself retries the copy and reports the cause.
-            _ if !item.applied => (item.applied_message.contains(&namespace_missing), false),
-            None => (true, true),
-            Some(reported) => (false, !reported.has(copy, target)),
+            Some((item, _)) if !item.applied => {
+                (item.applied_message.contains(&namespace_missing), false)
+            }
+            Some((_, None)) => (true, true),
+            Some((_, Some(reported))) => (false, !reported.has(copy, target)),
         };
         if (cells.state)(&target.name) != CellState::Reachable {
             continue;
@@ -88,7 +106,7 @@ pub(in crate::federator) fn staleness(
             staleness.cells.insert(target.name.clone());
             staleness.namespace |= namespace;
             staleness.copy |= copy;
-        } else if item.applied {
+        } else if item.is_some_and(|item| item.applied) {
             staleness.complete.insert(target.name.clone());
         }
     }

@@ -1,7 +1,7 @@
 //! Cells in pull mode: Karmada's agent in the cell connects to the hub, and nothing connects to the cell.
 
 use std::fs;
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use anyhow::Context;
 use k8s_openapi::api::core::v1::Namespace;
@@ -14,9 +14,8 @@ use crate::manager::deploy;
 use crate::objects::apply_all;
 use crate::plane::{Plane, PlanePorts};
 use crate::process::{ChildProcess, Program, StartCommand};
-use crate::proxy::{Direction, FaultRule, Injected, LinkCut, Proxy, ProxyFault};
 use crate::rights::PlaneUser;
-use crate::status_error::StatusError;
+use crate::uplink::{Uplink, UplinkCut};
 
 /// Program of the agent.
 const AGENT: &str = "karmada-agent";
@@ -27,21 +26,13 @@ pub struct PullCell {
     command: StartCommand,
     agent: Option<ChildProcess>,
     /// In front of the hub, for the agent and for compute-federation.
-    links: [Proxy; 2],
+    uplink: Uplink,
 }
 
 impl PullCell {
-    /// Cuts all connections of the cell to the hub, until the returned values are dropped.
-    pub fn cut(&self) -> [LinkCut; 2] {
-        self.links.each_ref().map(|link| link.cut(Direction::Both))
-    }
-
-    /// Answers every request of the agent with 503, as a gateway without its hub does, until the returned value is
-    /// dropped.
-    pub fn refuse_agent(&self) -> Injected {
-        let [link, _] = &self.links;
-        let unavailable = ProxyFault::Answer(StatusError::unavailable());
-        link.inject(FaultRule::new(unavailable, |_| true))
+    /// Cuts all connections of the cell to the hub, until the returned value is dropped.
+    pub fn cut(&self) -> UplinkCut {
+        self.uplink.cut()
     }
 
     /// Starts the agent. Kills it first if it runs.
@@ -105,18 +96,20 @@ impl Federation {
         let manager_ports = manager_ports(&mut self.ports)?;
         let planes = [&self.project, &self.hub, &plane];
         let (mut manager, provider) = start_in_cell(&setup, config, planes, manager_ports).await?;
-        let manager_link = self.link(&cell.name, &PlaneUser::cell(&cell.name)).await?;
+        let uplink = Uplink::start(self.hub.port()).await?;
+        let through = |user: &PlaneUser| self.through(&uplink, user);
         manager.kill().await;
-        manager.set_path("federation-kubeconfig", manager_link.kubeconfig());
+        let kubeconfig = through(&PlaneUser::cell(&cell.name))?;
+        manager.set_path("federation-kubeconfig", &kubeconfig);
         manager.restart().await?;
 
         register(&self.hub, &plane, cell).await?;
         let name = format!("{}-agent", cell.name);
-        let agent_link = self.link(&name, &PlaneUser::agent(&cell.name)).await?;
+        let kubeconfig = through(&PlaneUser::agent(&cell.name))?;
         let agent = ChildProcess::start(Program {
             name: &name,
             path: setup.peers.program(AGENT),
-            args: karmada::agent_flags(cell, plane.kubeconfig(), agent_link.kubeconfig()),
+            args: karmada::agent_flags(cell, plane.kubeconfig(), &kubeconfig),
             logs: setup.logs,
             remove: None,
         })
@@ -134,22 +127,17 @@ impl Federation {
             name: cell.name.clone(),
             command: agent.again(),
             agent: Some(agent),
-            links: [agent_link, manager_link],
+            uplink,
         })
     }
 
-    /// Starts a proxy in front of the hub, for this user.
-    async fn link(&self, name: &str, user: &PlaneUser) -> anyhow::Result<Proxy> {
-        let upstream = self.hub.kubeconfig_of(user)?;
-        let name = format!("{name}-uplink");
-        Proxy::start(
-            &self.pki,
-            &name,
-            &upstream,
-            &self.directory,
-            &Arc::default(),
-        )
-        .await
+    /// Writes a kubeconfig of this user that leads through the uplink to the hub.
+    fn through(&self, uplink: &Uplink, user: &PlaneUser) -> anyhow::Result<PathBuf> {
+        let name = format!("uplink-{}.kubeconfig", user.name.replace(':', "-"));
+        let file = self.directory.join(name);
+        fs::write(&file, self.pki.user_kubeconfig(uplink.port(), user)?)
+            .with_context(|| file.display().to_string())?;
+        Ok(file)
     }
 }
 

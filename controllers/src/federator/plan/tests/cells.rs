@@ -260,7 +260,10 @@ fn a_missing_cell_is_reported_only_if_the_scheduler_reports_it() {
 fn objects_missing_in_reachable_cells_are_stale() {
     let deployment = recorded("DFW");
     let hub = complete(&deployment);
-    let staleness = |hub: &HubFixture, items: &[Value]| {
+    let says =
+        |cell: &str, status: Value| json!({"clusterName": cell, "applied": true, "status": status});
+    let generation = |generation: i64| json!({"resourceTemplateGeneration": generation});
+    let staleness_of = |hub: &HubFixture, items: &[Value]| {
         let mut bound = bound(&["dfw1", "dfw2", "ord1"], items);
         for target in &mut bound.spec.clusters {
             target.replicas = Some(2);
@@ -269,9 +272,14 @@ fn objects_missing_in_reachable_cells_are_stale() {
         let cells = Vec::from_iter(staleness.cells).join(" ");
         (cells, staleness.namespace, staleness.copy)
     };
-    let says =
-        |cell: &str, status: Value| json!({"clusterName": cell, "applied": true, "status": status});
-    let generation = |generation: i64| json!({"resourceTemplateGeneration": generation});
+    // The other cells have the copy.
+    let staleness = |hub: &HubFixture, items: &[Value]| {
+        let others = ["dfw1", "dfw2", "ord1"].into_iter();
+        let others = others.filter(|cell| items.iter().all(|item| item["clusterName"] != *cell));
+        let others = others.map(|cell| says(cell, generation(7)));
+        let items: Vec<_> = items.iter().cloned().chain(others).collect();
+        staleness_of(hub, &items)
+    };
     let unseen = |cell: &str| json!({"clusterName": cell, "applied": true, "health": "Unknown"});
     let failed = |cell: &str, why: &str| {
         let message = format!("Failed to apply all manifests (0/1): {why}");
@@ -327,6 +335,12 @@ fn objects_missing_in_reachable_cells_are_stale() {
         let expected = (cells.to_owned(), namespace, copy);
         assert_eq!(staleness(&hub, &items), expected, "{items:?}");
     }
+    // Karmada has not written to the cell, or has not tried to apply the copy there: the cell was away.
+    let others = [says("dfw1", generation(7)), says("ord1", generation(7))];
+    let lacking = ("dfw2".to_owned(), false, true);
+    assert_eq!(staleness_of(&hub, &others), lacking);
+    let untried = json!({"clusterName": "dfw2", "applied": false, "health": "Unknown"});
+    assert_eq!(staleness(&hub, &[untried]), lacking);
     let items = [
         says("dfw1", generation(7)),
         failed("dfw2", "admission denied"),
