@@ -30,7 +30,13 @@ pub(crate) async fn workload_deployment_federation(federation: &Federation) -> a
     assert_eq!(
         json!(policy.spec),
         json!({
-            "placement": {"clusterAffinity": {"labelSelector": city}},
+            "placement": {
+                "clusterAffinity": {"labelSelector": city},
+                "clusterTolerations": [
+                    {"key": "cluster.karmada.io/not-ready", "operator": "Exists"},
+                    {"key": "cluster.karmada.io/unreachable", "operator": "Exists"},
+                ],
+            },
             "propagateDeps": true,
             "resourceSelectors": [{
                 "apiVersion": "compute.datumapis.com/v1alpha",
