@@ -47,8 +47,8 @@ impl Comparison<'_> {
     /// Returns the differences of the answers about one object, in the order of their paths.
     ///
     /// The native interpreter is not registered for InterpretComponent. A script for it has no replacement.
-    pub fn compare(&self, operation: Operation, written: &WrittenSubject<'_>) -> Vec<Difference> {
-        let subject = written.subject;
+    pub fn compare(&self, operation: Operation, written: &WrittenSubject) -> Vec<Difference> {
+        let subject = &written.subject;
         let request = subject.request(operation);
         let body = match written.body(&request) {
             Ok(body) => body,

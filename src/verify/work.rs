@@ -47,11 +47,12 @@ impl Source {
         }
     }
 
-    fn subject(&self, kind: InterpretedKind, now: Timestamp) -> anyhow::Result<Subject> {
-        match self {
-            Self::Hub(joined) => subject(kind, joined),
-            Self::Variation(base, seed) => Ok(varied(base, *seed, now)),
-        }
+    fn subject(&self, kind: InterpretedKind, now: Timestamp) -> anyhow::Result<WrittenSubject> {
+        let subject = match self {
+            Self::Hub(joined) => subject(kind, joined)?,
+            Self::Variation(base, seed) => varied(base, *seed, now),
+        };
+        Ok(WrittenSubject::new(subject)?)
     }
 }
 
@@ -212,17 +213,10 @@ fn work(
             break;
         };
         let origin = source.origin();
-        let subject = match source.subject(kind, task.now) {
-            Ok(subject) => subject,
-            Err(error) => {
-                lock(failed).get_or_insert(error);
-                continue;
-            }
-        };
-        let written = match WrittenSubject::new(&subject) {
+        let written = match source.subject(kind, task.now) {
             Ok(written) => written,
             Err(error) => {
-                lock(failed).get_or_insert(error.into());
+                lock(failed).get_or_insert(error);
                 continue;
             }
         };
@@ -231,6 +225,7 @@ fn work(
             Origin::Generated(_) => &mut generated,
         };
         findings.add_object(kind);
+        let subject = &written.subject;
         let (namespace, name) = subject.key();
         let object: Arc<str> = format!("{namespace}/{name}").into();
         for &operation in task.operations(kind) {
@@ -253,7 +248,7 @@ fn work(
             };
             let differences = comparison.compare(operation, &written);
             lock(current).number = 0;
-            findings.add(kind, operation, (origin, &subject), differences);
+            findings.add(kind, operation, (origin, subject), differences);
         }
     }
     (on_hub, generated)

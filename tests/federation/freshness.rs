@@ -45,9 +45,9 @@ const GONE: &str = "gone";
 const NEW: &str = "new";
 
 /// Status and reason of `Available` and of `CellsReporting`.
-pub(crate) type ReportedConditions = [Option<(ConditionStatus, String)>; 2];
+type ReportedConditions = [Option<(ConditionStatus, String)>; 2];
 
-pub(crate) fn reported_conditions(deployment: &WorkloadDeployment) -> ReportedConditions {
+fn reported_conditions(deployment: &WorkloadDeployment) -> ReportedConditions {
     let status = deployment.status.as_ref();
     let conditions = status.map_or(&[][..], |status| &status.conditions);
     ["Available", "CellsReporting"].map(|type_| {
@@ -63,8 +63,13 @@ fn is_available(conditions: &ReportedConditions) -> bool {
         .is_some_and(|(status, _)| *status == True)
 }
 
-pub(crate) fn unreachable() -> ReportedConditions {
+fn unreachable() -> ReportedConditions {
     [Unknown, False].map(|status| Some((status, "CellUnreachable".to_owned())))
+}
+
+/// Returns whether the project shows that no cell of the deployment can be reached.
+pub(crate) fn is_unreachable(deployment: &WorkloadDeployment) -> bool {
+    reported_conditions(deployment) == unreachable()
 }
 
 /// A value of an object, and the time of its observation.
@@ -289,9 +294,14 @@ pub(crate) async fn a_cell_that_dies() -> anyhow::Result<()> {
 
     // A new deployment waits for the cell.
     create(&deployments, deployment(NEW, "ORD")).await?;
-    let is_shown =
-        |deployment: &WorkloadDeployment| reported_conditions(deployment) == unreachable();
-    wait::until(&deployments, NEW, "unreachable", WITHIN, is_shown).await?;
+    wait::until(
+        &deployments,
+        NEW,
+        "unreachable",
+        WITHIN,
+        self::is_unreachable,
+    )
+    .await?;
 
     // The hub deletes the copies of a deployment without the cell.
     let deletion = DeleteParams::default();

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
 use crate::fixture::{self, DFW, Space, WITHIN, create, deployment, is_settled, patch};
-use crate::freshness::{reported_conditions, unreachable};
+use crate::freshness::is_unreachable;
 
 /// The pull cell.
 const FAR: &str = "lax1";
@@ -73,8 +73,6 @@ pub(crate) async fn a_cell_that_is_away() -> anyhow::Result<()> {
 
     let cut = pull.cut();
     let begin = Instant::now();
-    let is_unreachable =
-        |deployment: &WorkloadDeployment| reported_conditions(deployment) == unreachable();
     for name in [WEB, GONE, ANEW] {
         let what = "unreachable";
         wait::until(&in_project, name, what, NOTICED, is_unreachable).await?;
@@ -105,7 +103,7 @@ pub(crate) async fn a_cell_that_is_away() -> anyhow::Result<()> {
     create(&in_project, deployment(ANEW, CITY)).await?;
     sleep_until(begin + AWAY).await;
 
-    // What ran goes on, and nothing claims to be current.
+    // The Instances run on, and the status does not count as that of the current generation.
     ensure!(
         uids(&space.in_cell(FAR)).await? == running,
         "Instances changed"

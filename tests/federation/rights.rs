@@ -299,9 +299,9 @@ pub(crate) async fn a_cell_writes_only_its_own_copies(
         dry_run: true,
         ..DeleteParams::default()
     };
-    let mut foreign = instance("made", "web-us-dfw");
-    foreign["metadata"]["labels"][label] = json!(DFW);
-    let foreign: Instance = serde_json::from_value(foreign)?;
+    let mut of_dfw = instance("made", "web-us-dfw");
+    of_dfw["metadata"]["labels"][label] = json!(DFW);
+    let of_dfw: Instance = serde_json::from_value(of_dfw)?;
     let creation = PostParams {
         dry_run: true,
         ..PostParams::default()
@@ -310,13 +310,13 @@ pub(crate) async fn a_cell_writes_only_its_own_copies(
     refused(other.patch(name, &dry, &taken).await)?;
     refused(other.patch_status(name, &dry, &status).await)?;
     refused(other.delete(name, &deletion).await)?;
-    refused(other.create(&creation, &foreign).await)?;
+    refused(other.create(&creation, &of_dfw).await)?;
     // A cell cannot give its copies to another cell, or hide their origin.
     refused(own.patch(name, &dry, &taken).await)?;
     refused(own.patch(name, &dry, &unlabelled).await)?;
     own.patch(name, &dry, &annotated).await?;
     own.patch_status(name, &dry, &status).await?;
-    own.create(&creation, &foreign).await?;
+    own.create(&creation, &of_dfw).await?;
     own.delete(name, &deletion).await?;
     // A copy of a former version does not name its cell.
     let unnamed: Instance = serde_json::from_value(instance("unnamed", "web-us-dfw"))?;

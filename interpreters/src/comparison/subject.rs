@@ -126,24 +126,24 @@ fn is_about_cell(operation: Operation) -> bool {
 
 /// A subject with its objects as JSON, so that they are written once for all operations.
 #[derive(Debug)]
-pub struct WrittenSubject<'s> {
+pub struct WrittenSubject {
     /// The subject.
-    pub subject: &'s Subject,
+    pub subject: Subject,
     object: Box<RawValue>,
     in_cell: Box<RawValue>,
 }
 
-impl<'s> WrittenSubject<'s> {
+impl WrittenSubject {
     /// Writes the objects of a subject.
     ///
     /// # Errors
     ///
     /// If a value cannot be written as JSON.
-    pub fn new(subject: &'s Subject) -> serde_json::Result<Self> {
+    pub fn new(subject: Subject) -> serde_json::Result<Self> {
         Ok(Self {
-            subject,
             object: to_raw_value(&subject.object)?,
             in_cell: to_raw_value(&subject.in_cell)?,
+            subject,
         })
     }
 

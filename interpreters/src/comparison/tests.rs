@@ -60,7 +60,7 @@ fn compare(scripts: &LuaInterpreter, operation: Operation, subject: &Subject) ->
         now: NOW.parse().unwrap(),
         stop: &StopFlag::default(),
     };
-    comparison.compare(operation, &WrittenSubject::new(subject).unwrap())
+    comparison.compare(operation, &WrittenSubject::new(subject.clone()).unwrap())
 }
 
 /// Returns the differences of all operations, as text with the name of the law.

@@ -433,6 +433,12 @@ pub async fn get(port: u16, path: &str) -> anyhow::Result<(u16, String)> {
     Ok((code, body.to_owned()))
 }
 
+/// Reads a file of the deployment manifests.
+pub(crate) fn manifest(name: &str) -> anyhow::Result<String> {
+    let file = deploy().join(name);
+    fs::read_to_string(&file).with_context(|| file.display().to_string())
+}
+
 /// Returns the path of the deployment manifests.
 pub(crate) fn deploy() -> PathBuf {
     checkout::root().join("deploy")

@@ -30,6 +30,7 @@ pub(in crate::federator) struct Staleness {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct CellItem {
+    cluster_name: String,
     applied: bool,
     /// The message of the Work's condition `Applied`. It contains the error of the cell's API server.
     applied_message: String,
@@ -37,7 +38,7 @@ struct CellItem {
     status: Option<ReportedObject>,
 }
 
-/// The name of the cell of an `AggregatedStatusItem`.
+/// The name of the cell of an `AggregatedStatusItem` that cannot be decoded otherwise.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct NamedItem {
@@ -66,12 +67,12 @@ pub(in crate::federator) fn staleness(
     let items = items.and_then(|status| status.aggregated_status.as_ref());
     let items = items.and_then(|items| serde_json::from_str::<Vec<&RawValue>>(items.get()).ok());
     // An undecodable item must not hide the items of other cells, so each item is decoded alone.
-    let read = |item: &RawValue| {
-        let NamedItem { cluster_name } = serde_json::from_str(item.get()).ok()?;
-        Some((
-            cluster_name,
-            serde_json::from_str::<CellItem>(item.get()).ok(),
-        ))
+    let read = |item: &RawValue| match serde_json::from_str::<CellItem>(item.get()) {
+        Ok(item) => Some((item.cluster_name.clone(), Some(item))),
+        Err(_) => {
+            let NamedItem { cluster_name } = serde_json::from_str(item.get()).ok()?;
+            Some((cluster_name, None))
+        }
     };
     let items = items.unwrap_or_default();
     let by_cell: BTreeMap<_, _> = items.into_iter().filter_map(read).collect();

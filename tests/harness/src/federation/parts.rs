@@ -3,10 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::Context;
-
 use super::{CellConfig, Config, StartInputs};
-use crate::manager::{Manager, ManagerPorts, Role, deploy};
+use crate::manager::{Manager, ManagerPorts, Role, deploy, manifest};
 use crate::objects::{apply, apply_all};
 use crate::plane::{Plane, PlanePorts, flag};
 use crate::ports::Ports;
@@ -89,10 +87,7 @@ pub(crate) fn hub_crds(setup: &StartInputs<'_>) -> anyhow::Result<Vec<PathBuf>> 
 pub(super) async fn start_hub(setup: &StartInputs<'_>, ports: PlanePorts) -> anyhow::Result<Plane> {
     let flags = karmada::hub_flags(setup);
     let hub = Plane::start(setup, "hub", "hub", ports, &hub_crds(setup)?, &flags, HUB).await?;
-    let isolation = deploy().join("base/cell-isolation/policy.yaml");
-    let policies =
-        fs::read_to_string(&isolation).with_context(|| isolation.display().to_string())?;
-    apply_all(&hub.client(), &policies).await?;
+    apply_all(&hub.client(), &manifest("base/cell-isolation/policy.yaml")?).await?;
     Ok(hub)
 }
 

@@ -10,7 +10,7 @@ use kube::{Api, ResourceExt};
 use super::parts::{manager_ports, our_crds, start_cell, start_etcd, start_in_cell};
 use super::{CellConfig, Config, Federation, Managed, RunningCell, StartInputs};
 use crate::karmada;
-use crate::manager::deploy;
+use crate::manager::manifest;
 use crate::objects::apply_all;
 use crate::plane::{Plane, PlanePorts};
 use crate::process::{ChildProcess, Program, StartCommand};
@@ -20,9 +20,8 @@ use crate::uplink::{Uplink, UplinkCut};
 /// Program of the agent.
 const AGENT: &str = "karmada-agent";
 
-/// The connections of a pull cell to the hub.
+/// The agent of a pull cell, and its connections to the hub.
 pub struct PullCell {
-    name: String,
     command: StartCommand,
     agent: Option<ChildProcess>,
     /// In front of the hub, for the agent and for compute-federation.
@@ -55,7 +54,7 @@ impl PullCell {
     /// When the agent does not run.
     pub async fn agent_ended(&self) -> anyhow::Result<i32> {
         let agent = self.agent.as_ref();
-        let agent = agent.with_context(|| format!("the agent of {} does not run", self.name))?;
+        let agent = agent.with_context(|| format!("{} does not run", self.command.name()))?;
         Ok(agent.ended().await)
     }
 }
@@ -71,14 +70,13 @@ impl Federation {
         config: &Config,
         cell: &CellConfig,
     ) -> anyhow::Result<PullCell> {
-        let directory = self.directory.clone();
         let setup = StartInputs {
             binary: &config.binary,
-            directory: &directory,
-            logs: &directory.join("logs"),
+            directory: &self.directory,
+            logs: &self.directory.join("logs"),
             peers: &config.peers,
-            pki: &self.pki.clone(),
-            webhook_certificates: &directory.join("webhook-certificates"),
+            pki: &self.pki,
+            webhook_certificates: &self.directory.join("webhook-certificates"),
         };
         let (etcd_port, peer_port) = (self.ports.next()?, self.ports.next()?);
         let ports = PlanePorts {
@@ -124,7 +122,6 @@ impl Federation {
         };
         self.cells.insert(cell.name.clone(), running);
         Ok(PullCell {
-            name: cell.name.clone(),
             command: agent.again(),
             agent: Some(agent),
             uplink,
@@ -145,9 +142,7 @@ impl Federation {
 async fn register(hub: &Plane, cell: &Plane, config: &CellConfig) -> anyhow::Result<()> {
     let namespaces: Api<Namespace> = Api::all(cell.client());
     let system = namespaces.get("kube-system").await?;
-    let file = deploy().join("pull-cell/hub.yaml");
-    let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
-    let text = text
+    let text = manifest("pull-cell/hub.yaml")?
         .replace("CELL-NAME", &config.name)
         .replace("CELL-UID", &system.uid().context("no UID")?)
         .replace("CITY-CODE", &config.city);
