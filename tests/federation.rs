@@ -345,6 +345,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Apart interpretation::a_cell_that_dies_and_returns;
         Interpreted interpretation::duplicated;
         Interpreted interpretation::divided;
+        Interpreted interpretation::an_override_of_the_replicas;
         Interpreted interpretation::a_total_that_is_the_sum_of_the_former_shares;
         Interpreted interpretation::a_total_that_each_former_share_equals;
         Interpreted interpretation::scaled_to_zero_and_back;

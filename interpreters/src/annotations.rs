@@ -2,21 +2,30 @@
 
 use std::fmt;
 
-use api::annotations::{EXPECTED_REFERENCED_DATA, RESOURCE_TEMPLATE_GENERATION};
+use api::AssignedReplicas;
+use api::annotations::{ASSIGNED_REPLICAS, EXPECTED_REFERENCED_DATA, RESOURCE_TEMPLATE_GENERATION};
 use api::text::Text;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// A view of `metadata.annotations`. All values must be strings. Only two of the values are stored.
+/// A view of `metadata.annotations`. All values must be strings. Only three of the values are stored.
 #[derive(Default)]
 pub(crate) struct AnnotationsView<'a> {
     /// Whether the object has `metadata.annotations`.
     pub(crate) are_present: bool,
+    assigned_replicas: Option<Text<'a>>,
     expected_referenced_data: Option<Text<'a>>,
     resource_template_generation: Option<Text<'a>>,
 }
 
 impl AnnotationsView<'_> {
+    /// Returns the value of `compute.datumapis.com/assigned-replicas`. Returns `None` if the annotation is absent or not
+    /// valid.
+    pub(crate) fn assigned_replicas(&self) -> Option<AssignedReplicas> {
+        let Text(text) = self.assigned_replicas.as_ref()?;
+        AssignedReplicas::parse(text)
+    }
+
     /// Returns the value of `compute.datumapis.com/expected-referenced-data`. The value is empty if the annotation is
     /// absent.
     pub(crate) fn expected_referenced_data(&self) -> &str {
@@ -53,6 +62,7 @@ impl<'de: 'a, 'a> Visitor<'de> for AnnotationsVisitor<'a> {
         while let Some(Text(name)) = fields.next_key()? {
             let value = fields.next_value()?;
             match name.as_ref() {
+                ASSIGNED_REPLICAS => annotations.assigned_replicas = Some(value),
                 EXPECTED_REFERENCED_DATA => annotations.expected_referenced_data = Some(value),
                 RESOURCE_TEMPLATE_GENERATION => {
                     annotations.resource_template_generation = Some(value);

@@ -215,9 +215,12 @@ pub(crate) fn interpret_dependency<'a>(
 ///
 /// - `generation`.
 /// - `resourceTemplateGeneration`.
-/// - `assignedReplicas`. The value is the field that [`revise_replica`] writes.
-/// - `assignedMinReplicas`. Present only if `spec.replicas` is set. An autoscaler may have written `spec.replicas`. If
-///   the template has no `spec.replicas`, `assignedMinReplicas` is the share that Karmada assigned.
+/// - `assignedReplicas`. The share that [`revise_replica`] has recorded for this generation of the template. An
+///   OverridePolicy can set another number in the spec, and an autoscaler too.
+/// - `assignedMinReplicas`. Present only if no share is recorded and `spec.replicas` is set.
+///
+/// No share is recorded for 0 replicas, and in copies that an earlier version has written. Then `assignedReplicas` is
+/// the number in the spec. If `spec.replicas` is set, but not in the template, `assignedMinReplicas` is the share.
 ///
 /// Returns `{}` if there is no status or if the object is terminating. Karmada may create the object in this cell
 /// again. The new object must not show the status of the terminating object.
@@ -228,19 +231,22 @@ pub(crate) fn interpret_status(deployment: &DeploymentView<'_>) -> Result<String
     let Some(status) = status else {
         return Ok("{}".to_owned());
     };
+    let annotations = &deployment.metadata.annotations;
+    let template_generation = annotations.resource_template_generation();
+    let assigned = annotations
+        .assigned_replicas()
+        .filter(|assigned| assigned.generation == template_generation);
+    let replicas = deployment.spec.replicas;
     let ScaleSettingsView { min_replicas, .. } = deployment.spec.scale_settings;
-    let (replicas, template_generation) = (
-        deployment.spec.replicas,
-        deployment
-            .metadata
-            .annotations
-            .resource_template_generation(),
-    );
+    let (assigned_replicas, assigned_min_replicas) = match assigned {
+        Some(assigned) => (Some(assigned.share), None),
+        None => (replicas.or(min_replicas), replicas.and(min_replicas)),
+    };
     reported_status::write(
         status.get(),
         &AddedFields {
-            assigned_min_replicas: replicas.and(min_replicas).map(i64::from),
-            assigned_replicas: replicas.or(min_replicas).map(i64::from),
+            assigned_min_replicas: assigned_min_replicas.map(i64::from),
+            assigned_replicas: assigned_replicas.map(i64::from),
             generation: deployment.metadata.generation,
             resource_template_generation: template_generation,
         },

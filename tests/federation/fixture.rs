@@ -296,9 +296,18 @@ pub(crate) fn dynamic(
 
 /// Returns the API of the policies of a namespace on the hub.
 pub(crate) fn policies(space: &Space<'_>) -> Api<DynamicObject> {
+    policies_of(space, "PropagationPolicy")
+}
+
+/// Returns the OverridePolicies of a space.
+pub(crate) fn overrides(space: &Space<'_>) -> Api<DynamicObject> {
+    policies_of(space, "OverridePolicy")
+}
+
+fn policies_of(space: &Space<'_>, kind: &str) -> Api<DynamicObject> {
     let (hub, namespace) = (space.federation.hub().client(), &space.hub_name);
     let (group, version) = ("policy.karmada.io", "v1alpha1");
-    dynamic(hub, namespace, group, version, "PropagationPolicy")
+    dynamic(hub, namespace, group, version, kind)
 }
 
 /// Returns a policy that places every object of this kind, with its dependencies.

@@ -1,5 +1,6 @@
 //! Tests of all operations on a WorkloadDeployment except AggregateStatus, through the wire protocol.
 
+use api::annotations::ASSIGNED_REPLICAS;
 use serde_json::{Value, json};
 
 use super::patch;
@@ -217,6 +218,18 @@ fn the_reported_status_is_whole_with_generations_and_share() {
     object["spec"]["replicas"] = json!(9);
     assert_eq!(status(&object)["assignedReplicas"], 9);
     assert_eq!(status(&object)["assignedMinReplicas"], 2);
+
+    // The number in the spec is another one if an OverridePolicy or an autoscaler has set it.
+    let recorded =
+        r#"{"field":"spec.scaleSettings.minReplicas","generation":7,"share":4,"total":8}"#;
+    object["metadata"]["annotations"][ASSIGNED_REPLICAS] = recorded.into();
+    assert_eq!(status(&object)["assignedReplicas"], 4);
+    assert_eq!(status(&object)["assignedMinReplicas"], json!(null));
+    for of_another in [recorded.replace('7', "6"), recorded.replace("4", "\"4\"")] {
+        object["metadata"]["annotations"][ASSIGNED_REPLICAS] = of_another.into();
+        assert_eq!(status(&object)["assignedReplicas"], 9);
+        assert_eq!(status(&object)["assignedMinReplicas"], 2);
+    }
 
     object["metadata"]["deletionTimestamp"] = json!("2026-11-21T10:00:00Z");
     assert_eq!(status(&object), json!({}));

@@ -6,13 +6,14 @@ use api::annotations::RESOURCE_TEMPLATE_GENERATION;
 use api::workload_deployment::AVAILABLE;
 use api::{Condition, WorkloadDeployment, condition};
 use harness::{Federation, wait};
-use kube::api::DynamicObject;
+use kube::api::{DeleteParams, DynamicObject};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 use super::witness::Witness;
 use crate::fixture::{
-    POLICY, Space, WITHIN, create, deployment, patch, patch_status, policies, policy, template,
+    POLICY, Space, WITHIN, create, deployment, overrides, patch, patch_status, policies, policy,
+    template,
 };
 
 /// Name of the deployment.
@@ -25,6 +26,7 @@ pub(super) struct DeploymentFixture {
     pub(super) hub: Api<WorkloadDeployment>,
     pub(super) cells: BTreeMap<&'static str, Api<WorkloadDeployment>>,
     policies: Api<DynamicObject>,
+    overrides: Api<DynamicObject>,
     witness: Witness,
 }
 
@@ -39,6 +41,7 @@ impl DeploymentFixture {
     ) -> anyhow::Result<Self> {
         let space = Space::on_hub_alone(federation, prefix).await?;
         let (hub, policies) = (space.on_hub(), policies(&space));
+        let overrides = overrides(&space);
         create::<DynamicObject>(&policies, policy(KIND, placement)).await?;
         let cells = shares.iter().map(|(cell, _)| (*cell, space.in_cell(cell)));
         let cells: BTreeMap<_, _> = cells.collect();
@@ -48,6 +51,7 @@ impl DeploymentFixture {
             hub,
             cells,
             policies,
+            overrides,
         };
         fixture.create_object(replicas, shares).await?;
         Ok(fixture)
@@ -119,6 +123,43 @@ impl DeploymentFixture {
         patch(&self.policies, POLICY, json!({"spec": spec}))
             .await
             .map(drop)
+    }
+
+    /// Makes an OverridePolicy set this number of replicas in one cell, or no number any more. `shares` are the expected
+    /// numbers in the cells' objects.
+    pub(super) async fn override_replicas(
+        &mut self,
+        cell: &str,
+        replicas: Option<i32>,
+        shares: &[(&'static str, i32)],
+    ) -> anyhow::Result<()> {
+        const OVERRIDE: &str = "replicas";
+        match replicas {
+            Some(replicas) => {
+                let path = "/spec/scaleSettings/minReplicas";
+                let plaintext = json!([{"operator": "replace", "path": path, "value": replicas}]);
+                let rule = json!({
+                    "targetCluster": {"clusterNames": [cell]},
+                    "overriders": {"plaintext": plaintext},
+                });
+                let selected =
+                    json!([{"apiVersion": "compute.datumapis.com/v1alpha", "kind": KIND}]);
+                let policy = json!({
+                    "apiVersion": "policy.karmada.io/v1alpha1",
+                    "kind": "OverridePolicy",
+                    "metadata": {"name": OVERRIDE},
+                    "spec": {"resourceSelectors": selected, "overrideRules": [rule]},
+                });
+                create::<DynamicObject>(&self.overrides, policy).await?;
+            }
+            None => {
+                let params = DeleteParams::default();
+                self.overrides.delete(OVERRIDE, &params).await?;
+            }
+        }
+        let unchanged = self.hub.get(NAME).await?;
+        self.meant(&unchanged, shares);
+        Ok(())
     }
 
     fn meant(&mut self, object: &WorkloadDeployment, shares: &[(&'static str, i32)]) {

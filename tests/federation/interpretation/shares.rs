@@ -82,3 +82,21 @@ pub(crate) async fn divided(federation: &Federation) -> anyhow::Result<()> {
         .await?;
     fixture.check().await
 }
+
+/// The status counts as current by the share that Karmada assigned, not by the number of the OverridePolicy.
+pub(crate) async fn an_override_of_the_replicas(federation: &Federation) -> anyhow::Result<()> {
+    let placement = divided_in_dfw(1, 1);
+    let mut fixture =
+        DeploymentFixture::create(federation, "overridden", &placement, 8, &each(4)).await?;
+    fixture.all_act().await?;
+    let shares = [(DFW1, 20), (DFW2, 4)];
+    fixture.override_replicas(DFW1, Some(20), &shares).await?;
+    fixture.all_act().await?;
+    fixture.scale(12, &[(DFW1, 20), (DFW2, 6)]).await?;
+    fixture.all_act().await?;
+    fixture.set_image("app:2").await?;
+    fixture.all_act().await?;
+    fixture.override_replicas(DFW1, None, &each(6)).await?;
+    fixture.all_act().await?;
+    fixture.check().await
+}

@@ -17,7 +17,9 @@ import (
 const (
 	referencedData     = "compute.datumapis.com/expected-referenced-data"
 	templateGeneration = "resourcetemplate.karmada.io/generation"
-	// assignedReplicas is the path of the annotation that records a share.
+	// assignedAnnotation is the annotation that records a share.
+	assignedAnnotation = "compute.datumapis.com/assigned-replicas"
+	// assignedReplicas is the path of that annotation.
 	assignedReplicas = "/metadata/annotations/compute.datumapis.com~1assigned-replicas"
 )
 
@@ -220,7 +222,10 @@ func (d *deployment) reportedStatus(response *interpreter.Response) error {
 		}
 		set("resourceTemplateGeneration", ofTemplate)
 		replicas, minimum := wide(d.Spec.Replicas), wide(d.Spec.ScaleSettings.MinReplicas)
-		if replicas != nil {
+		if share := d.recordedShare(ofTemplate); share != nil {
+			set("assignedReplicas", share)
+			set("assignedMinReplicas", nil)
+		} else if replicas != nil {
 			set("assignedReplicas", replicas)
 			set("assignedMinReplicas", minimum)
 		} else {
@@ -234,6 +239,19 @@ func (d *deployment) reportedStatus(response *interpreter.Response) error {
 	raw, err := json.Marshal(fields)
 	response.RawStatus = &runtime.RawExtension{Raw: raw}
 	return err
+}
+
+// recordedShare returns the share that is recorded for this generation of the template, or nil.
+func (d *deployment) recordedShare(ofTemplate *int64) *int64 {
+	var record assigned
+	if json.Unmarshal([]byte(d.Metadata.Annotations[assignedAnnotation]), &record) != nil {
+		return nil
+	}
+	isField := record.Field == "spec.replicas" || record.Field == "spec.scaleSettings.minReplicas"
+	if !isField || ptr.Deref(record.Generation, 0) != ptr.Deref(ofTemplate, 0) {
+		return nil
+	}
+	return ptr.To(int64(record.Share))
 }
 
 func wide(number *int32) *int64 {
