@@ -65,6 +65,8 @@ pub const ASSIGNED_REPLICAS: &str = "compute.datumapis.com/assigned-replicas";
 /// On a WorkloadDeployment of a cell: the last number that the autoscaler controller has removed because Karmada had
 /// written it back.
 pub const CLEARED_REPLICAS: &str = "compute.datumapis.com/cleared-replicas";
+/// On a WorkloadDeployment of a cell: the rules of the cell. See [`CellRules`](crate::CellRules).
+pub const CELL_RULES: &str = "compute.datumapis.com/cell-rules";
 /// On hub objects that Karmada propagates to cells: when the federator last made Karmada apply the object again.
 /// Karmada applies an object again when an annotation changes.
 pub const REAPPLIED_AT: &str = "compute.datumapis.com/reapplied-at";
@@ -206,6 +208,12 @@ pub const ALL: &[MetadataKey] = &[
         "WorkloadDeployment; cell",
         "`autoscaler`",
         "The last `spec.replicas` that was removed because Karmada had written it back. The same number is not removed twice.",
+    ),
+    metadata_key(
+        CELL_RULES,
+        "WorkloadDeployment; cell",
+        "`cell-rules`, through Karmada",
+        "JSON object: the rules of the cell. See [Rules per cell](../operate/cell-rules.md).",
     ),
     metadata_key(
         REAPPLIED_AT,

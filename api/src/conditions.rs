@@ -382,6 +382,28 @@ const WRITTEN: &[WrittenCondition] = &[
     ),
     written(
         DEPLOYMENT,
+        EVERYWHERE,
+        workload_deployment::RULES_APPLIED,
+        True,
+        of_deployment::RULES_IN_TEMPLATE,
+        (
+            "The cell has rules, and its Instances are made with them. The message has their hash. The condition is absent in a cell without rules.",
+            NOTHING,
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        EVERYWHERE,
+        workload_deployment::RULES_APPLIED,
+        False,
+        of_deployment::INVALID_RULES,
+        (
+            "The rules of the cell cannot be read. Its Instances stay as they are: none is created, replaced or deleted.",
+            "Correct the field in the message, or upgrade the cell if it does not know a field.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
         PROJECT,
         workload_deployment::AVAILABLE,
         False,

@@ -10,6 +10,7 @@
 pub mod allowed;
 pub mod annotations;
 pub mod assigned_replicas;
+pub mod cell_rules;
 pub mod condition;
 pub mod conditions;
 pub mod core_v1;
@@ -41,6 +42,7 @@ pub mod workload;
 pub mod workload_deployment;
 
 pub use assigned_replicas::{AssignedReplicas, ReplicasField};
+pub use cell_rules::CellRules;
 pub use condition::{Condition, ConditionStatus};
 pub use embedded_metadata::EmbeddedMetadata;
 pub use identity::{CellName, CityCode, HubNamespace, ProjectName};

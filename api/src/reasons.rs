@@ -45,6 +45,10 @@ pub mod workload_deployment {
     pub const AUTOSCALER_READY: &str = "AutoscalerReady";
     /// `AutoscalingReady`: the cell cannot make the autoscaler.
     pub const AUTOSCALER_RECONCILE_FAILED: &str = "AutoscalerReconcileFailed";
+    /// `RulesApplied`: the template of the Instances has the rules of the cell.
+    pub const RULES_IN_TEMPLATE: &str = "RulesInTemplate";
+    /// `RulesApplied`: the rules of the cell cannot be read.
+    pub const INVALID_RULES: &str = "InvalidRules";
     /// `Available`: the city code is not a valid label value. Policies select cells by a label with the city code.
     pub const INVALID_CITY_CODE: &str = "InvalidCityCode";
     /// `Available`: the copy on the hub was created again, and no cell has reported since.

@@ -24,6 +24,9 @@ pub const CELLS_REPORTING: &str = "CellsReporting";
 /// instances.
 pub const AUTOSCALING_READY: &str = "AutoscalingReady";
 
+/// Condition that exists only while the cell has rules: the cell applies them to the template of the Instances.
+pub const RULES_APPLIED: &str = "RulesApplied";
+
 pub use crate::reasons::workload_deployment::{
     CELL_NOT_APPLIED, CELL_NOT_REPORTED, CELL_UNREACHABLE, NO_MATCHING_CELL,
 };
@@ -131,11 +134,13 @@ impl WorkloadDeployment {
         suspended.is_some_and(|suspended| suspended == "true")
     }
 
-    /// Returns whether its Instances are rolled out: the policy is supported, and the number is not too large.
+    /// Returns whether its Instances are rolled out: the policy is supported, the number is not too large, and the rules
+    /// of the cell can be read.
     pub fn is_rolled_out(&self) -> bool {
         let spec = &self.spec;
         spec.scale_settings.instance_management_policy == ORDERED_READY
             && spec.desired_replicas() <= REPLICAS_MAX
+            && !matches!(self.cell_rules(), Some(Err(_)))
     }
 
     /// Returns whether the Instances are to be replaced when a ConfigMap or Secret of the template changes.

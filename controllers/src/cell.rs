@@ -2,6 +2,7 @@
 
 pub(crate) mod location;
 pub(crate) mod networks;
+pub(crate) mod rules;
 
 use std::sync::Arc;
 
@@ -67,12 +68,13 @@ impl CellCaches {
         location::serving_location(&serving.readable(""), &serving.undecodable(""), city)
     }
 
-    /// Returns the WorkloadDeployment that owns this Instance.
+    /// Returns the WorkloadDeployment that owns this Instance, with the rules of the cell in its template.
     pub(crate) fn deployment_of(&self, instance: &Instance) -> Option<Arc<WorkloadDeployment>> {
         let namespace = instance.namespace()?;
         let name = controller_name::<WorkloadDeployment>(&instance.metadata)?;
         let deployment = self.deployments.get(&namespace, name).ok()??;
-        (controller_uid(instance) == deployment.metadata.uid.as_deref()).then_some(deployment)
+        let is_owner = controller_uid(instance) == deployment.metadata.uid.as_deref();
+        is_owner.then(|| rules::with_rules(deployment))
     }
 
     /// Returns the project's namespace that a Namespace of the cell belongs to.

@@ -23,6 +23,7 @@ use multicluster::Outcome;
 use serde_json::{Value, json};
 
 use crate::cell::CellCaches;
+use crate::cell::rules::with_rules;
 use crate::cell_companions::CellCompanions;
 use crate::gate::{self, Gate};
 use crate::lifecycle::Lifecycle;
@@ -64,7 +65,7 @@ impl Controller for DeploymentController {
         key: ObjectKey,
     ) -> Result<Outcome, ReconcileError> {
         let deployment = match self.cell.deployments.get(&key.namespace, &key.name) {
-            Ok(Some(deployment)) => deployment,
+            Ok(Some(deployment)) => with_rules(deployment),
             Ok(None) => {
                 self.absent.forget(&key);
                 return Ok(Outcome::Gone);

@@ -3,6 +3,7 @@
 mod data;
 mod lifecycle;
 mod replacement_quota;
+mod rules;
 mod stale_cache;
 mod suspension;
 

@@ -17,13 +17,14 @@ use super::plan::{
     DataVersions, Observed, Plan, RolloutStep, data_to_roll, plan, quota_key, spec_of_template,
 };
 use crate::autoscaler::AutoscalerView;
+use crate::cell::rules::with_rules;
 use crate::objects::contains;
 use crate::quota::{Held, asked_again};
 use crate::runtime::ReconcileError;
 use crate::runtime::write::{Collection, Writer};
 use crate::template::template_hash;
 
-/// The WorkloadDeployment and the Instances of its namespace. They are the objects of the caches, except those that
+/// The WorkloadDeployment, with the rules of the cell, and the Instances of its namespace. They are the objects of the caches, except those that
 /// were read from the API server.
 pub(super) struct View {
     pub(super) deployment: Arc<WorkloadDeployment>,
@@ -121,7 +122,8 @@ impl View {
                 _ => return Ok(()),
             };
             if !deployment_read {
-                self.deployment = Arc::new(deployments.current(&self.deployment).await?);
+                let current = deployments.current(&self.deployment).await?;
+                self.deployment = with_rules(Arc::new(current));
                 deployment_read = true;
                 continue;
             }

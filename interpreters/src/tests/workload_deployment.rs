@@ -225,7 +225,7 @@ fn the_reported_status_is_whole_with_generations_and_share() {
     object["metadata"]["annotations"][ASSIGNED_REPLICAS] = recorded.into();
     assert_eq!(status(&object)["assignedReplicas"], 4);
     assert_eq!(status(&object)["assignedMinReplicas"], json!(null));
-    for of_another in [recorded.replace('7', "6"), recorded.replace("4", "\"4\"")] {
+    for of_another in [recorded.replace('7', "6"), recorded.replace('4', "\"4\"")] {
         object["metadata"]["annotations"][ASSIGNED_REPLICAS] = of_another.into();
         assert_eq!(status(&object)["assignedReplicas"], 9);
         assert_eq!(status(&object)["assignedMinReplicas"], 2);

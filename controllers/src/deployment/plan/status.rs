@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use api::allowed::REPLICAS_MAX;
+use api::annotations::CELL_RULES;
 use api::condition::{self, Condition, ConditionStatus};
 use api::instance::PROGRAMMED;
 use api::reasons::{quota_granted, workload_deployment as reason};
 use api::workload::ORDERED_READY;
-use api::workload_deployment::{AUTOSCALING_READY, AVAILABLE, REPLICAS_READY};
+use api::workload_deployment::{AUTOSCALING_READY, AVAILABLE, REPLICAS_READY, RULES_APPLIED};
 use api::{Instance, WorkloadDeployment, WorkloadDeploymentStatus};
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -17,7 +18,7 @@ use super::pruned::pruned;
 use super::rollout::stays_for_data;
 use crate::instance::blocker::{Blocker, SUSPENSION, blocker, denied_quota, undecided_quota};
 use crate::instance::plan::is_ready;
-use crate::names::wanted_ordinal;
+use crate::names::{self, wanted_ordinal};
 use crate::objects::is_terminating;
 use crate::quota::Held;
 
@@ -83,12 +84,17 @@ pub(super) fn status(
     if instances.autoscaling.is_none() {
         condition::remove(&mut conditions, AUTOSCALING_READY);
     }
+    let rules_applied = rules_applied(deployment, now);
+    if rules_applied.is_none() {
+        condition::remove(&mut conditions, RULES_APPLIED);
+    }
     let written = [
         available,
         replicas_ready(&denied, &undecided, first_held(deployment, instances), now),
     ]
     .into_iter();
-    for condition in written.chain(instances.autoscaling.clone()) {
+    let optional = instances.autoscaling.clone().into_iter();
+    for condition in written.chain(optional).chain(rules_applied) {
         condition::set(
             &mut conditions,
             condition.observed(deployment.metadata.generation),
@@ -264,6 +270,25 @@ fn available(
         None => message,
     };
     Condition::new(AVAILABLE, status, reason, message, now)
+}
+
+/// Returns the condition of the rules of the cell. Returns `None` if there are none.
+fn rules_applied(deployment: &WorkloadDeployment, now: Timestamp) -> Option<Condition> {
+    let (status, reason, message) = match deployment.cell_rules()? {
+        Ok(_) => {
+            let rules = deployment.annotations().get(CELL_RULES)?;
+            let message = format!(
+                "the Instances are made with rules {}",
+                names::hash(&[rules])
+            );
+            (ConditionStatus::True, reason::RULES_IN_TEMPLATE, message)
+        }
+        Err(problem) => {
+            let message = format!("the rules cannot be read: annotation {CELL_RULES}: {problem}");
+            (ConditionStatus::False, reason::INVALID_RULES, message)
+        }
+    };
+    Some(Condition::new(RULES_APPLIED, status, reason, message, now))
 }
 
 /// Returns why the Instance stays that is replaced first.

@@ -7,18 +7,21 @@ use api::reasons::workload_deployment::HUB_REFUSED;
 pub(super) use api::reasons::workload_deployment::INVALID_CITY_CODE;
 use api::reasons::workload_deployment::NOT_REPORTED;
 pub(super) use api::reasons::workload_deployment::{HUB_CONTRADICTED, HUB_NAMESPACE_CONTRADICTED};
-use api::workload_deployment::{AUTOSCALING_READY, AVAILABLE, CELLS_REPORTING, REPLICAS_READY};
+use api::workload_deployment::{
+    AUTOSCALING_READY, AVAILABLE, CELLS_REPORTING, REPLICAS_READY, RULES_APPLIED,
+};
 use api::{WorkloadDeployment, WorkloadDeploymentStatus};
 use jiff::Timestamp;
 
 use crate::generation::GenerationMap;
 
 /// Conditions that are copied from the hub. If the hub no longer has a condition, it is removed from the project.
-const MIRRORED: [&str; 4] = [
+const MIRRORED: [&str; 5] = [
     AUTOSCALING_READY,
     AVAILABLE,
     REPLICAS_READY,
     CELLS_REPORTING,
+    RULES_APPLIED,
 ];
 
 /// Returns the hub's status for the project. Its generations and its selector are translated.
@@ -79,7 +82,7 @@ pub(super) fn unreported(
         observed_generation: None,
         ..former
     };
-    for type_ in [AUTOSCALING_READY, REPLICAS_READY, CELLS_REPORTING] {
+    for type_ in MIRRORED.into_iter().filter(|type_| *type_ != AVAILABLE) {
         condition::remove(&mut former.conditions, type_);
     }
     let message = "no cell has reported since the hub's copy was made";
