@@ -28,6 +28,8 @@
 mod admission;
 #[path = "federation/autoscaling.rs"]
 mod autoscaling;
+#[path = "federation/cell_rules.rs"]
+mod cell_rules;
 #[path = "federation/certificates.rs"]
 mod certificates;
 #[path = "federation/conformance.rs"]
@@ -337,6 +339,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared freshness::a_city_without_a_cell;
         Apart freshness::a_cell_that_dies;
         Apart pull_cells::a_cell_that_is_away;
+        Apart cell_rules::rules_of_one_of_two_cells;
         Shared namespaces::a_deleted_project_namespace_is_deleted_on_every_plane;
         Shared namespaces::foreign_objects_keep_a_hub_namespace;
         Shared namespaces::a_recreated_namespace_gets_a_new_hub_namespace;

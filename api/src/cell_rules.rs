@@ -1,14 +1,75 @@
 //! The rules of a cell: what the Instances of all customers must have there. See docs/operate/cell-rules.md.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::annotations::CELL_RULES;
+use crate::condition::Condition;
 use crate::core_v1::EnvVar;
 use crate::decode::from_str;
 use crate::workload_deployment::WorkloadDeployment;
+
+/// Condition of a [`CellRule`]: it counts for the cells that it selects.
+pub const ACCEPTED: &str = "Accepted";
+
+/// Form of the key of a label.
+const LABEL_KEY: &str =
+    r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
+/// Form of the value of a label.
+const LABEL_VALUE: &str = "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$";
+/// Form of the keys that only the platform sets.
+const PLATFORM_KEY: &str = r"^([-a-z0-9.]+\.)?datumapis\.com/";
+
+/// Most rules in one list.
+pub const RULES_MAX: u32 = 64;
+
+/// A rule for the Instances of all customers in the selected cells. On the hub, cluster-scoped.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "compute.datumapis.com",
+    version = "v1alpha",
+    kind = "CellRule",
+    plural = "cellrules",
+    status = "CellRuleStatus",
+    derive = "PartialEq",
+    doc = "CellRule changes the Instances of all customers in the cells that it selects.",
+    printcolumn(name = "Cells", type_ = "integer", json_path = ".status.cells"),
+    printcolumn(
+        name = "Accepted",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Accepted\")].status"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
+)]
+pub struct CellRuleSpec {
+    /// Selects cells by the labels of their Clusters. An empty selector selects all cells.
+    pub cells: LabelSelector,
+    /// What changes there.
+    pub rules: CellRules,
+}
+
+/// Observed state of a rule.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CellRuleStatus {
+    /// The number of cells that have the rule.
+    pub cells: i32,
+    /// Known conditions: Accepted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// The generation of the rule that the status is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+}
 
 /// Changes of the template of Instances. They are the value of the annotation [`CELL_RULES`]. A field that is not known
 /// is an error, because a rule must not be left out without a notice.
@@ -17,19 +78,48 @@ use crate::workload_deployment::WorkloadDeployment;
 pub struct CellRules {
     /// Environment variables of all containers of a sandbox. They replace variables of the same name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[schemars(
+        length(max = RULES_MAX),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
     pub env: Vec<EnvRule>,
     /// Other registries for images. The first rule that matches an image counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["prefix"]))]
+    #[schemars(
+        length(max = RULES_MAX),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["prefix"])
+    )]
     pub images: Vec<ImageRule>,
     /// Other instance types.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["from"]))]
+    #[schemars(
+        length(max = RULES_MAX),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["from"])
+    )]
     pub instance_types: Vec<InstanceTypeRule>,
     /// Labels of the Instances. They replace labels of the same key.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = RULES_MAX),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key"])
+    )]
+    pub labels: Vec<LabelRule>,
+}
+
+/// Sets a label.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LabelRule {
+    /// Key of the label. Labels of the platform (`datumapis.com`) are not allowed.
+    #[schemars(
+        length(max = 317),
+        regex(pattern = LABEL_KEY),
+        extend("not" = {"pattern": PLATFORM_KEY})
+    )]
+    pub key: String,
+    /// Value of the label.
+    #[schemars(length(max = 63), regex(pattern = LABEL_VALUE))]
+    pub value: String,
 }
 
 /// Sets an environment variable.
@@ -37,7 +127,7 @@ pub struct CellRules {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EnvRule {
     /// Name of the variable.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1), regex(pattern = "^[^=]+$"))]
     pub name: String,
     /// Value of the variable.
     pub value: String,
@@ -88,6 +178,7 @@ impl CellRules {
             .env
             .iter()
             .map(|rule| ("env[].name", &rule.name))
+            .chain(self.labels.iter().map(|rule| ("labels[].key", &rule.key)))
             .chain(self.images.iter().flat_map(|rule| {
                 [
                     ("images[].prefix", &rule.prefix),
@@ -112,10 +203,10 @@ impl CellRules {
                 problems.push(format!("env[].name: {name:?} is there twice"));
             }
         }
-        for key in self.labels.keys() {
-            let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
-            if prefix == crate::GROUP || prefix.ends_with(".datumapis.com") {
-                problems.push(format!("labels: {key:?} belongs to the platform"));
+        for LabelRule { key, .. } in &self.labels {
+            let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+            if domain == "datumapis.com" || domain.ends_with(".datumapis.com") {
+                problems.push(format!("labels[].key: {key:?} belongs to the platform"));
             }
         }
         problems
@@ -137,10 +228,7 @@ impl CellRules {
         add(&mut self.env, env, |rule| &rule.name);
         add(&mut self.images, images, |rule| &rule.prefix);
         add(&mut self.instance_types, instance_types, |rule| &rule.from);
-        for (key, value) in labels {
-            let label = self.labels.entry(key.clone());
-            label.or_insert_with(|| value.clone());
-        }
+        add(&mut self.labels, labels, |rule| &rule.key);
     }
 
     /// Applies the rules to the template of a WorkloadDeployment.
@@ -148,7 +236,10 @@ impl CellRules {
         let template = &mut deployment.spec.template;
         if !self.labels.is_empty() {
             let metadata = template.metadata.get_or_insert_default();
-            metadata.labels.extend(self.labels.clone());
+            let labels = self.labels.iter().cloned();
+            metadata
+                .labels
+                .extend(labels.map(|LabelRule { key, value }| (key, value)));
         }
         let runtime = &mut template.spec.runtime;
         let instance_type = &mut runtime.resources.instance_type;
@@ -235,7 +326,7 @@ mod tests {
                 {"prefix": "registry.example", "replacement": "mirror.local"},
             ],
             "instanceTypes": [{"from": "a/small", "to": "a/tiny"}],
-            "labels": {"site": "far"},
+            "labels": [{"key": "site", "value": "far"}],
         });
         CellRules::parse(&rules.to_string()).unwrap()
     }
@@ -319,8 +410,8 @@ mod tests {
                 "twice",
             ),
             (
-                r#"{"labels": {"compute.datumapis.com/x": ""}}"#,
-                "labels: \"compute.datumapis.com/x\"",
+                r#"{"labels": [{"key": "compute.datumapis.com/x", "value": ""}]}"#,
+                "labels[].key: ",
             ),
         ] {
             let error = CellRules::parse(rules).unwrap_err();
@@ -336,7 +427,7 @@ mod tests {
             "env": [{"name": "PROXY", "value": "other"}, {"name": "B", "value": "2"}],
             "images": [{"prefix": "registry.example", "replacement": "x"}, {"prefix": "y", "replacement": "z"}],
             "instanceTypes": [{"from": "a/small", "to": "x"}],
-            "labels": {"site": "near", "b": "2"},
+            "labels": [{"key": "site", "value": "near"}, {"key": "b", "value": "2"}],
         });
         all.extend(&CellRules::parse(&more.to_string()).unwrap());
         assert_eq!(
@@ -344,6 +435,9 @@ mod tests {
             json!([{"name": "PROXY", "value": "p:1"}, {"name": "B", "value": "2"}])
         );
         assert_eq!((all.images.len(), all.instance_types.len()), (3, 1));
-        assert_eq!(json!(all.labels), json!({"site": "far", "b": "2"}));
+        assert_eq!(
+            json!(all.labels),
+            json!([{"key": "site", "value": "far"}, {"key": "b", "value": "2"}])
+        );
     }
 }

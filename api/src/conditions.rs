@@ -7,15 +7,15 @@ mod written_condition;
 
 use crate::condition::ConditionStatus::{False, True, Unknown};
 use crate::reasons::{
-    self, copied_to_hub, holder, lifecycle, network_ready, quarantine, quota_granted,
+    self, cell_rule, copied_to_hub, holder, lifecycle, network_ready, quarantine, quota_granted,
 };
-use crate::{instance, karmada, milo, networking, workload, workload_deployment};
+use crate::{cell_rules, instance, karmada, milo, networking, workload, workload_deployment};
 use reasons::{
     instance as of_instance, workload as of_workload, workload_deployment as of_deployment,
 };
 use written_condition::{
-    CELL, DEPLOYMENT, EVERYWHERE, HUB_AND_PROJECT, INSTANCE, INTERFACE, INTERFACE_CLAIM,
-    NETWORK_OPERATOR, NOTHING, PLACEMENT, PROJECT, WORKLOAD, written,
+    CELL, CELL_RULE, DEPLOYMENT, EVERYWHERE, HUB, HUB_AND_PROJECT, INSTANCE, INTERFACE,
+    INTERFACE_CLAIM, NETWORK_OPERATOR, NOTHING, PLACEMENT, PROJECT, WORKLOAD, written,
 };
 pub use written_condition::{PlaneKind, WrittenCondition};
 
@@ -532,6 +532,50 @@ const WRITTEN: &[WrittenCondition] = &[
         (
             "Karmada has applied the deployment in a cell, but the cell has not reported a status. The message names the cell.",
             "If it lasts, check whether the process of the cell runs. If the object is missing in the cell, the federator makes Karmada apply it again after a minute, then at growing intervals.",
+        ),
+    ),
+    written(
+        CELL_RULE,
+        HUB,
+        cell_rules::ACCEPTED,
+        True,
+        cell_rule::ACCEPTED,
+        (
+            "The cells that the rule selects have it. The message has their number.",
+            NOTHING,
+        ),
+    ),
+    written(
+        CELL_RULE,
+        HUB,
+        cell_rules::ACCEPTED,
+        False,
+        cell_rule::INVALID,
+        (
+            "A value of the rule or of its selector is not allowed. The rule has no effect.",
+            "Correct the field in the message.",
+        ),
+    ),
+    written(
+        CELL_RULE,
+        HUB,
+        cell_rules::ACCEPTED,
+        False,
+        cell_rule::TOO_LARGE,
+        (
+            "The rules of a cell would be too large together. The rule has no effect in such cells.",
+            "Make the rules smaller.",
+        ),
+    ),
+    written(
+        CELL_RULE,
+        HUB,
+        cell_rules::ACCEPTED,
+        False,
+        cell_rule::POLICY_REFUSED,
+        (
+            "The hub refuses the ClusterOverridePolicy with the rules. The former rules go on.",
+            "Follow the message.",
         ),
     ),
     written(

@@ -7,6 +7,7 @@ use kube::{CustomResourceExt, ResourceExt};
 use serde_json::{Value, json};
 use thiserror::Error;
 
+use crate::cell_rules::CellRule;
 use crate::instance::Instance;
 use crate::workload::Workload;
 use crate::workload_deployment::WorkloadDeployment;
@@ -25,10 +26,10 @@ pub enum CrdError {
     NoField(&'static str),
 }
 
-/// A CRD and the name of its file.
+/// A CRD and its file.
 pub struct CrdFile {
-    /// File name without a directory: `<group>_<plural>.yaml`.
-    pub name: String,
+    /// Path below `deploy/`: `<folder>/<group>_<plural>.yaml`.
+    pub path: String,
     /// The CRD as YAML.
     pub yaml: String,
 }
@@ -50,6 +51,15 @@ pub fn definitions() -> Result<Vec<CustomResourceDefinition>, CrdError> {
         .collect()
 }
 
+/// Returns the CRD that only the hub has.
+///
+/// # Errors
+///
+/// A definition cannot be serialized: a defect of this crate.
+pub fn hub_definition() -> Result<CustomResourceDefinition, CrdError> {
+    Ok(serde_json::from_value(adapted(&CellRule::crd())?)?)
+}
+
 /// Returns a definition as JSON, in the form of Kubernetes' own generator.
 fn adapted(definition: &CustomResourceDefinition) -> Result<Value, CrdError> {
     let mut value = serde_json::to_value(definition)?;
@@ -63,18 +73,27 @@ fn adapted(definition: &CustomResourceDefinition) -> Result<Value, CrdError> {
 ///
 /// A definition cannot be serialized, or the schema lacks the field of a rule. Both are defects of this crate.
 pub fn files() -> Result<Vec<CrdFile>, CrdError> {
-    definitions()?
-        .into_iter()
-        .map(|definition| {
-            let plural = definition.spec.names.plural.clone();
-            let yaml = serde_saphyr::to_string(&definition)?;
-            debug_assert_eq!(definition.name_any(), format!("{plural}.{}", crate::GROUP));
-            Ok(CrdFile {
-                name: format!("{}_{plural}.yaml", crate::GROUP),
-                yaml: format!("---\n{yaml}"),
-            })
-        })
-        .collect()
+    let definitions = definitions()?;
+    definitions.iter().map(|it| file("base/crd", it)).collect()
+}
+
+/// Returns the CRD file of `deploy/base/cell-rules`.
+///
+/// # Errors
+///
+/// A definition cannot be serialized: a defect of this crate.
+pub fn hub_file() -> Result<CrdFile, CrdError> {
+    file("base/cell-rules", &hub_definition()?)
+}
+
+fn file(folder: &str, definition: &CustomResourceDefinition) -> Result<CrdFile, CrdError> {
+    let plural = &definition.spec.names.plural;
+    let yaml = serde_saphyr::to_string(definition)?;
+    debug_assert_eq!(definition.name_any(), format!("{plural}.{}", crate::GROUP));
+    Ok(CrdFile {
+        path: format!("{folder}/{}_{plural}.yaml", crate::GROUP),
+        yaml: format!("---\n{yaml}"),
+    })
 }
 
 /// Converts the derived schema to the form of Kubernetes' own generator. An optional field may be absent, but not null.

@@ -18,4 +18,4 @@ pub const TAINTS_OF_ABSENCE: [&str; 2] = [
 pub use binding::ResourceBinding;
 pub use cluster::Cluster;
 pub use customization::ResourceInterpreterCustomization;
-pub use policy::PropagationPolicy;
+pub use policy::{ClusterOverridePolicy, PropagationPolicy};

@@ -42,7 +42,7 @@ pub mod workload;
 pub mod workload_deployment;
 
 pub use assigned_replicas::{AssignedReplicas, ReplicasField};
-pub use cell_rules::CellRules;
+pub use cell_rules::{CellRule, CellRules};
 pub use condition::{Condition, ConditionStatus};
 pub use embedded_metadata::EmbeddedMetadata;
 pub use identity::{CellName, CityCode, HubNamespace, ProjectName};

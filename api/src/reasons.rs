@@ -70,6 +70,18 @@ pub mod workload_deployment {
     pub const NO_MATCHING_CELL: &str = "NoMatchingCell";
 }
 
+/// Reasons of `Accepted` of a `CellRule`.
+pub mod cell_rule {
+    /// The cells that the rule selects have it.
+    pub const ACCEPTED: &str = "Accepted";
+    /// A value of the rule is not allowed.
+    pub const INVALID: &str = "Invalid";
+    /// The rules of a cell would be too large together.
+    pub const TOO_LARGE: &str = "TooLarge";
+    /// The hub refuses the policy with the rules.
+    pub const POLICY_REFUSED: &str = "PolicyRefused";
+}
+
 /// Reasons of `Ready` of an Instance.
 pub mod instance {
     /// The quota of the project does not cover the Instance.

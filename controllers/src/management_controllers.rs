@@ -15,6 +15,7 @@ use multicluster::queue::Workers;
 use multicluster::{Metrics, Tasks};
 use tokio_util::sync::CancellationToken;
 
+use crate::cell_rules::CellRuleController;
 use crate::customizations::CustomizationController;
 pub use crate::federator::other_hub::HeldByHub;
 use crate::federator::{Federator, StaleCells};
@@ -125,6 +126,11 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
     let controller =
         NamespaceController::new(of_projects, of_hub, writer(NamespaceController::NAME));
     wiring.run(workers.namespace, &ready, controller);
+    let controller = CellRuleController {
+        hub: Arc::clone(&hub),
+        writer: writer(CellRuleController::NAME),
+    };
+    wiring.run(workers.cell_rules, &ready, controller);
     wiring.run(workers.customizations, &ready, customizations);
     let data = (workers.referenced_data, workers.companion);
     let companions =

@@ -71,11 +71,13 @@ pub(super) const fn written(
 pub(super) const WORKLOAD: &str = "Workload";
 pub(super) const PLACEMENT: &str = "Workload, in `status.placements[]`";
 pub(super) const DEPLOYMENT: &str = "WorkloadDeployment";
+pub(super) const CELL_RULE: &str = "CellRule";
 pub(super) const INSTANCE: &str = "Instance";
 pub(super) const INTERFACE: &str = "NetworkInterface";
 pub(super) const INTERFACE_CLAIM: &str = "NetworkInterfaceClaim";
 pub(super) const NETWORK_OPERATOR: &str = "network operator";
 pub(super) const PROJECT: &[PlaneKind] = &[PlaneKind::Project];
+pub(super) const HUB: &[PlaneKind] = &[PlaneKind::Hub];
 pub(super) const HUB_AND_PROJECT: &[PlaneKind] = &[PlaneKind::Hub, PlaneKind::Project];
 pub(super) const EVERYWHERE: &[PlaneKind] = &[PlaneKind::Cell, PlaneKind::Hub, PlaneKind::Project];
 pub(super) const CELL: &[PlaneKind] = &[PlaneKind::Cell];

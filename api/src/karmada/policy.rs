@@ -32,6 +32,73 @@ pub struct PropagationPolicySpec {
     pub resource_selectors: Vec<ResourceSelector>,
 }
 
+/// Changes objects for some of their cells. Cluster-scoped.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "policy.karmada.io",
+    version = "v1alpha1",
+    kind = "ClusterOverridePolicy",
+    plural = "clusteroverridepolicies",
+    schema = "disabled",
+    derive = "PartialEq"
+)]
+pub struct ClusterOverridePolicySpec {
+    /// The changes of each group of cells.
+    #[serde(default)]
+    pub override_rules: Vec<OverrideRule>,
+    /// The objects that are changed.
+    #[serde(default)]
+    pub resource_selectors: Vec<ResourceSelector>,
+}
+
+/// Changes of some cells.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OverrideRule {
+    /// The changes.
+    #[serde(default)]
+    pub overriders: Overriders,
+    /// The cells.
+    #[serde(default)]
+    pub target_cluster: TargetCells,
+}
+
+/// Changes of an object.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Overriders {
+    /// Changes of its annotations.
+    #[serde(default)]
+    pub annotations_overrider: Vec<AnnotationsOverrider>,
+    /// Unknown fields, which change other parts.
+    #[serde(flatten)]
+    pub others: UnknownFields,
+}
+
+/// Adds, replaces or removes annotations.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub struct AnnotationsOverrider {
+    /// `add`, `replace` or `remove`.
+    #[serde(default)]
+    pub operator: String,
+    /// The annotations.
+    #[serde(default)]
+    pub value: BTreeMap<String, String>,
+}
+
+/// Selects cells by their names.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TargetCells {
+    /// Names of the cells.
+    #[serde(default)]
+    pub cluster_names: Vec<String>,
+    /// Unknown fields that select cells, such as labels.
+    #[serde(flatten)]
+    pub others: UnknownFields,
+}
+
 /// Selects objects of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]

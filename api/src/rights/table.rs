@@ -54,6 +54,7 @@ const BLOCKS: &str = "Children block the deletion of their owner. The admission 
 const NO_PLUGIN: &str = "Nothing, if the API server does not run the plugin.";
 const NO_EVENTS: &str = "No events. The conditions contain the same information.";
 const NO_HOLDER: &str = "The network operator is not told whether an Instance is available.";
+const NO_CELL_RULES: &str = "CellRules have no effect.";
 const NO_DATA: &str =
     "Workloads whose template uses one do not start. `ReferencedDataReady` says so.";
 const NO_REMOVAL: &str = "Empty hub namespaces stay.";
@@ -245,6 +246,9 @@ pub const ROLES: &[Role] = &[
             rule(CORE, "namespaces", &[List, Watch, Create, Patch], "Create and maintain hub namespaces."),
             rule(COMPUTE, "workloaddeployments", OWN, "Create and maintain the copies. `get` proves that one is gone."),
             rule("policy.karmada.io", "propagationpolicies", &[List, Watch, Create, Patch, Delete], "Create and maintain the policies."),
+            rule(COMPUTE, "cellrules", FOLLOW, "Know the rules of cells.").without(NO_CELL_RULES),
+            rule(COMPUTE, "cellrules/status", &[Patch], "Report which rules count.").without(NO_CELL_RULES),
+            rule("policy.karmada.io", "clusteroverridepolicies", &[List, Watch, Create, Patch, Delete], "Give the cells their rules. RBAC cannot say that the policy changes nothing but our annotation.").without(NO_CELL_RULES),
             rule("work.karmada.io", "resourcebindings", FOLLOW, "Know the cells of a copy.").without("No policy and no hub namespace is deleted. Projects get no `CellUnreachable` and no `NoMatchingCell`."),
             rule("cluster.karmada.io", "clusters", FOLLOW, "Know the state of the cells.").without("Projects get no `CellUnreachable` and no `NoMatchingCell`. The process logs this once."),
             rule(COMPUTE, "instances", &[Get, List, Watch, Patch], "Project Instances. `patch` marks Instances that cannot be projected."),

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use api::karmada::{PropagationPolicy, ResourceBinding};
-use api::{CityCode, DEFAULT_NAMESPACE, HubNamespace, Instance, WorkloadDeployment};
+use api::karmada::{ClusterOverridePolicy, PropagationPolicy, ResourceBinding};
+use api::{CellRule, CityCode, DEFAULT_NAMESPACE, HubNamespace, Instance, WorkloadDeployment};
 use kube::{Client, Resource};
 use multicluster::Cache;
 use multicluster::cache::{Index, Undecodable};
@@ -38,6 +38,9 @@ pub(crate) struct HubCaches {
     pub(crate) bindings: Cache<ResourceBinding>,
     /// The bindings, indexed by the fields that decide about policies. See `policy::kinds`.
     pub(crate) bindings_for_policies: Index<ResourceBinding>,
+    /// The rules of cells. The cache stays empty if the hub does not serve the kind.
+    pub(crate) cell_rules: Cache<CellRule>,
+    pub(crate) override_policies: Cache<ClusterOverridePolicy>,
     pub(crate) instances: Cache<Instance>,
     /// The Instances, indexed by namespace and name of their WorkloadDeployment.
     pub(crate) instances_of: Index<Instance>,

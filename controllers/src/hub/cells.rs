@@ -12,6 +12,8 @@ use kube::Resource;
 use multicluster::Cache;
 use multicluster::cache::{Index, Reflector};
 
+use crate::objects::StringMap;
+
 /// The reachability of a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CellState {
@@ -84,6 +86,17 @@ impl Cells {
             // The Cluster exists but cannot be decoded, so its state is unknown.
             Ok(None) | Err(_) => CellState::Reachable,
         }
+    }
+
+    /// Returns the labels of all cells. Returns `None` unless the cache is current.
+    pub(crate) fn labels(&self) -> Option<BTreeMap<String, StringMap>> {
+        if !self.clusters.sync_state().borrow().is_current() {
+            return None;
+        }
+        let clusters = self.clusters.metadata("").into_iter();
+        let labels =
+            clusters.map(|it| (it.name.unwrap_or_default(), it.labels.unwrap_or_default()));
+        Some(labels.collect())
     }
 
     /// Observes the state of a cell. Returns whether the state differs from the last observed state. A cell without an

@@ -3,8 +3,11 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use api::karmada::{Cluster, PropagationPolicy, ResourceBinding, ResourceInterpreterCustomization};
-use api::{HubNamespace, Instance, WorkloadDeployment};
+use api::karmada::{
+    Cluster, ClusterOverridePolicy, PropagationPolicy, ResourceBinding,
+    ResourceInterpreterCustomization,
+};
+use api::{CellRule, HubNamespace, Instance, WorkloadDeployment};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, Resource};
 use multicluster::cache::{Change, Reflector};
@@ -14,6 +17,7 @@ use serde::de::DeserializeOwned;
 use super::indexes::{cell_of, deployment_of, project_of, upstream_of};
 use super::lookups::HubView;
 use super::queues::ManagementQueues;
+use crate::cell_rules;
 use crate::customizations::{CustomizationReflector, wake_customization};
 use crate::deletion_locks::DeletionLocks;
 use crate::hub::HubCaches;
@@ -24,12 +28,14 @@ use crate::hub::unidentified::UnidentifiedNamespaces;
 use crate::objects::Namespace;
 use crate::policy::kinds;
 use crate::projector::Quarantined;
-use crate::runtime::triggers::HubSource;
+use crate::runtime::triggers::{HubSource, wake};
 use crate::runtime::wiring::{Wiring, for_each_version};
 
 /// The log message when Clusters cannot be watched.
 const WITHOUT_CLUSTERS: &str =
     "the status of a WorkloadDeployment does not show cells that are unreachable or missing";
+/// The log message when CellRules or ClusterOverridePolicies cannot be watched.
+const WITHOUT_CELL_RULES: &str = "CellRules have no effect";
 /// The log message when ResourceBindings cannot be watched.
 const WITHOUT_BINDINGS: &str = "the status of a WorkloadDeployment does not show cells that are unreachable or missing, and \
     no PropagationPolicy is deleted";
@@ -42,6 +48,8 @@ pub(crate) struct HubReflectors {
     bindings: Reflector<ResourceBinding>,
     instances: Reflector<Instance>,
     clusters: Reflector<Cluster>,
+    cell_rules: Reflector<CellRule>,
+    override_policies: Reflector<ClusterOverridePolicy>,
     customizations: CustomizationReflector,
 }
 
@@ -54,6 +62,8 @@ impl HubReflectors {
             bindings: Reflector::new("hub", metrics),
             instances: Reflector::new("hub", metrics),
             clusters: Reflector::new("hub", metrics),
+            cell_rules: Reflector::new("hub", metrics),
+            override_policies: Reflector::new("hub", metrics),
             customizations: CustomizationReflector::new(metrics),
         }
     }
@@ -78,6 +88,8 @@ impl HubReflectors {
                 |binding| kinds::of_binding(binding.meta()),
                 kinds::of_binding,
             ),
+            cell_rules: self.cell_rules.cache(),
+            override_policies: self.override_policies.cache(),
             instances: self.instances.cache(),
             instances_of: self.instances.index(deployment_of),
             instances_in_cell: self.instances.index(cell_of),
@@ -112,6 +124,10 @@ impl HubReflectors {
         wake_on_changes(&mut self.bindings, HubSource::Bindings, view, queues);
         wake_on_changes(&mut self.instances, HubSource::Instances, view, queues);
         wake_on_reachability(&mut self.clusters, view, queues);
+        wake_cell_rules(&mut self.clusters, HubSource::Clusters, queues);
+        wake_cell_rules(&mut self.cell_rules, HubSource::CellRules, queues);
+        let source = HubSource::OverridePolicies;
+        wake_cell_rules(&mut self.override_policies, source, queues);
 
         let client = &hub.client;
         let customizations = self.begin(wiring, client);
@@ -130,6 +146,11 @@ impl HubReflectors {
         let what = "ResourceBindings of the hub";
         wiring.watch_if_served(what, WITHOUT_BINDINGS, self.bindings, client.clone());
         wiring.watch("Instances of the hub", self.instances, client.clone());
+        let (rules, policies) = (self.cell_rules, self.override_policies);
+        let what = "CellRules of the hub";
+        wiring.watch_in_background(what, WITHOUT_CELL_RULES, rules, client.clone());
+        let what = "ClusterOverridePolicies of the hub";
+        wiring.watch_in_background(what, WITHOUT_CELL_RULES, policies, client.clone());
         self.customizations
     }
 
@@ -173,6 +194,7 @@ pub(super) fn wake_all(
     let wake = |source| move |change: Change<'_>| queues.wake_on_hub(source, change, view);
     hub.namespaces.replay(wake(HubSource::Namespaces));
     hub.instances.replay(wake(HubSource::Instances));
+    queues.cell_rules.add(cell_rules::triggers::all_rules());
     customizations.replay(|change| wake_customization(&queues.customizations, change));
 }
 
@@ -199,6 +221,18 @@ fn wake_on_changes<K>(
 {
     let (view, queues) = (view.clone(), queues.clone());
     reflector.on_change(move |change| queues.wake_on_hub(source, change, &view));
+}
+
+/// Passes each change, and each list, of a kind to the triggers of the rules of cells.
+fn wake_cell_rules<K>(reflector: &mut Reflector<K>, source: HubSource, queues: &ManagementQueues)
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    let queue = queues.cell_rules.clone();
+    reflector.on_listed(move || queue.add(cell_rules::triggers::all_rules()));
+    let queue = queues.cell_rules.clone();
+    let rows = cell_rules::triggers::ON_HUB;
+    reflector.on_change(move |change| wake(&queue, rows, source, change, &()));
 }
 
 /// Passes a change of a Cluster to the triggers if the reachability of the cell changed.

@@ -5,6 +5,7 @@ use multicluster::cache::Change;
 use multicluster::queue::Workers;
 use multicluster::{Metrics, Queue};
 
+use crate::cell_rules::CellRuleController;
 use crate::customizations::CustomizationController;
 use crate::federator::Federator;
 use crate::namespace::NamespaceController;
@@ -30,6 +31,7 @@ pub(super) struct ManagementQueues {
     pub(super) namespace: Queue<HubKey>,
     pub(super) referenced_data: Queue<ProjectKey>,
     pub(super) companion: Queue<SourceKey>,
+    pub(super) cell_rules: Queue<ObjectKey>,
     pub(super) customizations: Queue<ObjectKey>,
 }
 
@@ -42,6 +44,7 @@ pub(super) struct ManagementWorkers {
     pub(super) namespace: Workers<HubKey>,
     pub(super) referenced_data: Workers<ProjectKey>,
     pub(super) companion: Workers<SourceKey>,
+    pub(super) cell_rules: Workers<ObjectKey>,
     pub(super) customizations: Workers<ObjectKey>,
 }
 
@@ -55,6 +58,7 @@ impl ManagementQueues {
         let (namespace, namespace_workers) = Queue::new(NamespaceController::NAME, metrics);
         let (referenced_data, data_workers) = Queue::new(ReferencedDataController::NAME, metrics);
         let (companion, companion_workers) = Queue::new(CompanionController::NAME, metrics);
+        let (cell_rules, cell_rules_workers) = Queue::new(CellRuleController::NAME, metrics);
         let (customizations, customizations_workers) =
             Queue::new(CustomizationController::NAME, metrics);
         let queues = Self {
@@ -65,6 +69,7 @@ impl ManagementQueues {
             namespace,
             referenced_data,
             companion,
+            cell_rules,
             customizations,
         };
         let workers = ManagementWorkers {
@@ -75,6 +80,7 @@ impl ManagementQueues {
             namespace: namespace_workers,
             referenced_data: data_workers,
             companion: companion_workers,
+            cell_rules: cell_rules_workers,
             customizations: customizations_workers,
         };
         (queues, workers)

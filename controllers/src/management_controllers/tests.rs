@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use api::karmada::{PropagationPolicy, ResourceBinding};
+use api::karmada::{Cluster, PropagationPolicy, ResourceBinding};
 use api::networking::LocationBinding;
 use api::{Instance, ProjectName, Workload, WorkloadDeployment, annotations, labels};
 use apiserver::{ApiServer, Fault, Verb, objects};
@@ -130,6 +130,7 @@ impl WiredPlanes {
             namespace: keys.queue("namespace"),
             referenced_data: keys.queue("referenced-data"),
             companion: keys.queue("companion"),
+            cell_rules: keys.queue("cell-rules"),
             customizations: keys.queue("customizations"),
         };
         let reflectors = HubReflectors::new(&metrics);
@@ -178,6 +179,7 @@ impl WiredPlanes {
 
 const WEB: &str = "federator p/default/web";
 const DATA: &str = "referenced-data p/default/web";
+const CELL_RULES: &str = "cell-rules /compute-cell-rules";
 
 #[tokio::test(start_paused = true)]
 async fn a_change_in_a_project_adds_keys_to_the_queues_of_its_controllers() {
@@ -186,7 +188,9 @@ async fn a_change_in_a_project_adds_keys_to_the_queues_of_its_controllers() {
     let (web, other) = ("workload p/default/web", "workload p/default/other");
     let (projection, policy, namespace) =
         ("projector p/default/web-0", "policy ns-1", "namespace ns-1");
-    let all = [web, other, WEB, DATA, projection, policy, namespace];
+    let all = [
+        web, other, WEB, DATA, projection, policy, namespace, CELL_RULES,
+    ];
     planes.expect("the project is served", &all).await;
 
     project.modify::<Workload>("default", "web", annotate);
@@ -296,7 +300,14 @@ async fn a_change_on_the_hub_adds_keys_to_the_queues_of_its_controllers() {
     hub.put(json!({
         "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "dfw1"},
     }));
-    planes.expect("unreachable cell", &[WEB]).await;
+    planes.expect("unreachable cell", &[WEB, CELL_RULES]).await;
+    hub.modify::<Cluster>("", "dfw1", annotate);
+    planes.expect("heartbeat of a cell", &[]).await;
+    let rule = json!({"cells": {}, "rules": {}});
+    hub.put(json!({
+        "apiVersion": api::API_VERSION, "kind": "CellRule", "metadata": {"name": "all"}, "spec": rule,
+    }));
+    planes.expect("rule of cells", &[CELL_RULES]).await;
     hub.remove::<ResourceBinding>(HUB_NAMESPACE, "web");
     planes.expect("deleted binding", &[policy, namespace]).await;
 

@@ -72,6 +72,12 @@ pub(crate) enum HubSource {
     Instances,
     /// Clusters whose reachability has changed since their last event.
     CellReachability,
+    /// Clusters.
+    Clusters,
+    /// CellRules.
+    CellRules,
+    /// ClusterOverridePolicies.
+    OverridePolicies,
     /// ResourceInterpreterCustomizations that shadow the webhook.
     ShadowingCustomizations,
 }

@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 
 use super::*;
 
-const CONTROLLERS: [&str; 8] = [
+const CONTROLLERS: [&str; 9] = [
     WorkloadController::NAME,
     Federator::NAME,
     PolicyController::NAME,
@@ -16,6 +16,7 @@ const CONTROLLERS: [&str; 8] = [
     NamespaceController::NAME,
     ReferencedDataController::NAME,
     CompanionController::NAME,
+    CellRuleController::NAME,
     CustomizationController::NAME,
 ];
 

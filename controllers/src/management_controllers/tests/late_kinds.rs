@@ -18,7 +18,9 @@ async fn clusters_that_are_listed_late_wake_the_deployments_of_missing_cells() {
     // The list shows that the hub has no Cluster of the cell.
     planes.hub.serve_again::<Cluster>();
     sleep(Duration::from_mins(2)).await;
-    planes.expect("Clusters are listed", &[WEB]).await;
+    planes
+        .expect("Clusters are listed", &[WEB, CELL_RULES])
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -48,8 +50,9 @@ async fn a_kind_that_cannot_be_listed_does_not_silence_its_project() {
     ];
     for (stop, serve_again, first) in unserved {
         let planes = WiredPlanes::start_with(|project, _| stop(project)).await;
+        let first = [first, &[CELL_RULES]].concat();
         planes
-            .expect("the project is served without a kind", first)
+            .expect("the project is served without a kind", &first)
             .await;
         assert!(planes.management.projects.get(&project_name()).is_ok());
         assert_eq!(planes.management.metrics.failing_projects(), 1);

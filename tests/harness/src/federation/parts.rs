@@ -72,15 +72,13 @@ pub(super) async fn start_hub_etcd(
 /// Returns the files of our CRDs in `deploy/`.
 pub(crate) fn our_crds() -> anyhow::Result<Vec<PathBuf>> {
     let files = api::crds::files()?;
-    Ok(files
-        .iter()
-        .map(|file| deploy().join("base/crd").join(&file.name))
-        .collect())
+    Ok(files.iter().map(|file| deploy().join(&file.path)).collect())
 }
 
-/// Returns the CRDs of a hub: our CRDs, and Karmada's.
+/// Returns the CRDs of a hub: our CRDs, with that of the hub alone, and Karmada's.
 pub(crate) fn hub_crds(setup: &StartInputs<'_>) -> anyhow::Result<Vec<PathBuf>> {
-    Ok([our_crds()?, setup.peers.karmada_crds()?].concat())
+    let of_hub = deploy().join(api::crds::hub_file()?.path);
+    Ok([our_crds()?, vec![of_hub], setup.peers.karmada_crds()?].concat())
 }
 
 /// Starts Karmada's API server, without Karmada.

@@ -1,0 +1,307 @@
+//! Computes the rules of each cell.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::annotations::CELL_RULES;
+use api::cell_rules::{ACCEPTED, CellRuleStatus};
+use api::karmada::policy::{
+    AnnotationsOverrider, ClusterOverridePolicySpec, OverrideRule, Overriders, ResourceSelector,
+    TargetCells,
+};
+use api::reasons::cell_rule as reason;
+use api::{CellRule, CellRules, Condition, ConditionStatus, WorkloadDeployment, condition};
+use jiff::Timestamp;
+use kube::core::{Selector, SelectorExt};
+use kube::{Resource, ResourceExt};
+
+use crate::objects::{StringMap, is_terminating};
+
+/// Most bytes of the rules of a cell together. They are an annotation of every WorkloadDeployment there, and an object can
+/// have 256 KiB of annotations.
+pub(crate) const CELL_RULES_MAX: usize = 64 * 1024;
+
+/// What the rules mean.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Plan {
+    /// The policy. `None` if no cell has a rule.
+    pub(super) policy: Option<ClusterOverridePolicySpec>,
+    /// The number of cells that have each rule, by its name.
+    pub(super) cells_of: BTreeMap<String, i32>,
+    /// Why a rule does not count, or not for all its cells, by its name.
+    pub(super) problems: BTreeMap<String, Problem>,
+}
+
+/// Why a rule does not count: a reason of `Accepted`, and its message.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Problem {
+    reason: &'static str,
+    message: String,
+}
+
+/// Computes the policy from the rules and from the labels of the cells. If several rules select a cell, they count in the
+/// order of their names.
+pub(super) fn plan(rules: &[Arc<CellRule>], cells: &BTreeMap<String, StringMap>) -> Plan {
+    let mut plan = Plan::default();
+    let mut valid = BTreeMap::new();
+    for rule in rules.iter().filter(|rule| !is_terminating(rule.as_ref())) {
+        match selector(rule) {
+            Ok(selector) => {
+                valid.insert(rule.name_any(), (selector, rule));
+            }
+            Err(message) => {
+                let reason = reason::INVALID;
+                let problem = Problem { reason, message };
+                plan.problems.insert(rule.name_any(), problem);
+            }
+        }
+    }
+    let mut groups = BTreeMap::<String, Vec<String>>::new();
+    for (cell, labels) in cells {
+        let (mut merged, mut text) = (CellRules::default(), String::new());
+        for (name, (selector, rule)) in &valid {
+            if !selector.matches(labels) {
+                continue;
+            }
+            let mut with = merged.clone();
+            with.extend(&rule.spec.rules);
+            let written = serde_json::to_string(&with).unwrap_or_default();
+            if written.len() > CELL_RULES_MAX {
+                let message = format!(
+                    "the rules of cell {cell} would have {} bytes together; the maximum is {CELL_RULES_MAX}",
+                    written.len()
+                );
+                let reason = reason::TOO_LARGE;
+                let problem = Problem { reason, message };
+                plan.problems.entry(name.clone()).or_insert(problem);
+                continue;
+            }
+            (merged, text) = (with, written);
+            *plan.cells_of.entry(name.clone()).or_default() += 1;
+        }
+        if !merged.is_empty() {
+            groups.entry(text).or_default().push(cell.clone());
+        }
+    }
+    plan.policy = (!groups.is_empty()).then(|| policy(groups));
+    plan
+}
+
+/// Returns the selector of a rule.
+///
+/// # Errors
+///
+/// A sentence that names the field if the rule is not valid.
+fn selector(rule: &CellRule) -> Result<Selector, String> {
+    if let Some(problem) = rule.spec.rules.problems().into_iter().next() {
+        return Err(format!("spec.rules.{problem}"));
+    }
+    let selector = Selector::try_from(rule.spec.cells.clone());
+    selector.map_err(|error| format!("spec.cells: {error}"))
+}
+
+/// Returns the policy that gives each group of cells its annotation.
+fn policy(groups: BTreeMap<String, Vec<String>>) -> ClusterOverridePolicySpec {
+    let rule = |(rules, cluster_names): (String, Vec<String>)| OverrideRule {
+        overriders: Overriders {
+            annotations_overrider: vec![AnnotationsOverrider {
+                operator: "add".to_owned(),
+                value: BTreeMap::from([(CELL_RULES.to_owned(), rules)]),
+            }],
+            ..Overriders::default()
+        },
+        target_cluster: TargetCells {
+            cluster_names,
+            ..TargetCells::default()
+        },
+    };
+    ClusterOverridePolicySpec {
+        override_rules: groups.into_iter().map(rule).collect(),
+        resource_selectors: vec![ResourceSelector {
+            api_version: api::API_VERSION.to_owned(),
+            kind: WorkloadDeployment::kind(&()).into_owned(),
+            ..ResourceSelector::default()
+        }],
+    }
+}
+
+/// Returns the statuses that differ from those of the rules. `refusal` is the error of the hub about the policy.
+pub(super) fn changed_statuses<'r>(
+    rules: &'r [Arc<CellRule>],
+    cells_of: &BTreeMap<String, i32>,
+    problems: &BTreeMap<String, Problem>,
+    refusal: Option<&str>,
+    now: Timestamp,
+) -> Vec<(&'r CellRule, CellRuleStatus)> {
+    let refused = refusal.map(|refusal| Problem {
+        reason: reason::POLICY_REFUSED,
+        message: refusal.to_owned(),
+    });
+    let status = |rule: &'r Arc<CellRule>| {
+        let name = rule.name_any();
+        let cells = cells_of.get(&name).copied().unwrap_or_default();
+        let (status, reason, message) = match problems.get(&name).or(refused.as_ref()) {
+            Some(problem) => {
+                let message = problem.message.clone();
+                (ConditionStatus::False, problem.reason, message)
+            }
+            None => {
+                let message = format!("{cells} cells have the rule");
+                (ConditionStatus::True, reason::ACCEPTED, message)
+            }
+        };
+        let former = rule.status.clone().unwrap_or_default();
+        let mut conditions = former.conditions;
+        let generation = rule.metadata.generation;
+        let accepted = Condition::new(ACCEPTED, status, reason, message, now);
+        condition::set(&mut conditions, accepted.observed(generation));
+        let status = CellRuleStatus {
+            cells,
+            conditions,
+            observed_generation: generation,
+        };
+        (rule.status.as_ref() != Some(&status)).then_some((rule.as_ref(), status))
+    };
+    rules.iter().filter_map(status).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fixtures::object;
+
+    fn rule(name: &str, cells: &Value, rules: &Value) -> Arc<CellRule> {
+        Arc::new(object(json!({
+            "metadata": {"name": name, "generation": 1}, "spec": {"cells": cells, "rules": rules},
+        })))
+    }
+
+    fn cells(all: &[(&str, &[(&str, &str)])]) -> BTreeMap<String, StringMap> {
+        let labels = |labels: &[(&str, &str)]| {
+            let labels = labels.iter();
+            labels
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect()
+        };
+        let all = all.iter();
+        all.map(|(name, of)| ((*name).to_owned(), labels(of)))
+            .collect()
+    }
+
+    fn label(value: &str) -> Value {
+        json!({"labels": [{"key": "site", "value": value}]})
+    }
+
+    #[test]
+    fn cells_with_the_same_rules_are_one_group() {
+        let cells = cells(&[
+            ("a", &[("tier", "far")]),
+            ("b", &[("tier", "near")]),
+            ("c", &[("tier", "far")]),
+            ("d", &[]),
+        ]);
+        let rules = [
+            rule(
+                "2",
+                &json!({"matchLabels": {"tier": "far"}}),
+                &json!({"labels": [{"key": "site", "value": "x"}, {"key": "far", "value": "1"}]}),
+            ),
+            rule(
+                "1",
+                &json!({"matchExpressions": [{"key": "tier", "operator": "Exists"}]}),
+                &label("y"),
+            ),
+            rule("3", &json!({"matchLabels": {"tier": "none"}}), &label("z")),
+        ];
+        let Plan {
+            policy,
+            cells_of,
+            problems,
+        } = plan(&rules, &cells);
+        let spec = json!(policy.unwrap());
+        let of = |index: usize| {
+            let rule = &spec["overrideRules"][index];
+            let text = &rule["overriders"]["annotationsOverrider"][0]["value"][CELL_RULES];
+            let rules: Value = serde_json::from_str(text.as_str().unwrap()).unwrap();
+            (rule["targetCluster"]["clusterNames"].clone(), rules)
+        };
+        assert_eq!(
+            of(0),
+            (
+                json!(["a", "c"]),
+                json!({"labels": [{"key": "site", "value": "y"}, {"key": "far", "value": "1"}]})
+            )
+        );
+        assert_eq!(of(1), (json!(["b"]), label("y")));
+        assert_eq!(spec["overrideRules"].as_array().unwrap().len(), 2);
+        assert_eq!(json!(cells_of), json!({"1": 3, "2": 2}));
+        assert!(problems.is_empty());
+        assert_eq!(plan(&[], &cells).policy, None);
+    }
+
+    #[test]
+    fn a_rule_that_cannot_count_is_reported_and_the_others_count() {
+        let cells = cells(&[("a", &[])]);
+        let long = "x".repeat(CELL_RULES_MAX);
+        let rules = [
+            rule(
+                "bad",
+                &json!({}),
+                &json!({"images": [{"prefix": "", "replacement": "x"}]}),
+            ),
+            rule(
+                "large",
+                &json!({}),
+                &json!({"env": [{"name": "A", "value": long}]}),
+            ),
+            rule(
+                "odd",
+                &json!({"matchExpressions": [{"key": "a", "operator": "Near"}]}),
+                &label("x"),
+            ),
+            rule("right", &json!({}), &label("x")),
+        ];
+        let plan = plan(&rules, &cells);
+        assert_eq!(json!(plan.cells_of), json!({"right": 1}));
+        let now = crate::fixtures::now();
+        let statuses = changed_statuses(&rules, &plan.cells_of, &plan.problems, None, now);
+        let shown = statuses.iter().map(|(rule, status)| {
+            let condition = &status.conditions[0];
+            (
+                rule.name_any(),
+                condition.reason.clone(),
+                condition.message.clone(),
+            )
+        });
+        let shown: Vec<_> = shown.collect();
+        for (name, reason, message) in [
+            ("bad", "Invalid", "spec.rules.images[].prefix is empty"),
+            ("large", "TooLarge", "cell a would have"),
+            ("odd", "Invalid", "spec.cells: "),
+            ("right", "Accepted", "1 cells have the rule"),
+        ] {
+            let found = shown.iter().find(|(of, ..)| of == name).unwrap();
+            assert!(found.1 == reason && found.2.contains(message), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_settled_rule_has_no_new_status() {
+        let mut settled = rule("right", &json!({}), &label("x"));
+        let cells = cells(&[("a", &[])]);
+        let now = crate::fixtures::now();
+        let of = |rule: &Arc<CellRule>, refusal| {
+            let rules = [Arc::clone(rule)];
+            let plan = plan(&rules, &cells);
+            let changed = changed_statuses(&rules, &plan.cells_of, &plan.problems, refusal, now);
+            changed.into_iter().map(|(_, status)| status).next()
+        };
+        let status = of(&settled, None).unwrap();
+        Arc::make_mut(&mut settled).status = Some(status);
+        assert_eq!(of(&settled, None), None);
+        let refused = of(&settled, Some("no")).unwrap();
+        assert_eq!(refused.conditions[0].reason, "PolicyRefused");
+    }
+}

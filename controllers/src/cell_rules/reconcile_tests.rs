@@ -1,0 +1,113 @@
+//! Tests of the controller of the rules of cells. The hub is an in-memory API server.
+
+use apiserver::{ApiServer, Fault};
+use serde_json::Value;
+
+use super::triggers::all_rules;
+use super::*;
+use crate::fixtures::servers::{FakePlanes, converge, reconcile, settle, take_writes};
+
+fn cluster(name: &str, tier: &str) -> Value {
+    json!({
+        "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+        "metadata": {"name": name, "labels": {"tier": tier}},
+    })
+}
+
+fn rule(name: &str, site: &str) -> Value {
+    json!({
+        "apiVersion": api::API_VERSION, "kind": "CellRule", "metadata": {"name": name},
+        "spec": {"cells": {"matchLabels": {"tier": "far"}}, "rules": {"labels": [{"key": "site", "value": site}]}},
+    })
+}
+
+async fn start(on_hub: Vec<Value>) -> (FakePlanes, CellRuleController) {
+    let planes = FakePlanes::start(Vec::new(), on_hub).await;
+    let controller = CellRuleController {
+        hub: Arc::clone(&planes.hub_caches),
+        writer: planes.writer::<CellRuleController>(),
+    };
+    (planes, controller)
+}
+
+async fn pass(planes: &FakePlanes, controller: &CellRuleController) -> Vec<String> {
+    settle().await;
+    converge(controller, all_rules, &planes.servers()).await
+}
+
+fn policy(hub: &ApiServer) -> Option<ClusterOverridePolicy> {
+    hub.get("", POLICY)
+}
+
+const CREATE: &str = "create clusteroverridepolicies compute-cell-rules";
+const STATUS: &str = "apply cellrules/status far";
+
+#[tokio::test(start_paused = true)]
+async fn the_policy_follows_the_rules_and_the_labels_of_the_cells() {
+    let (planes, controller) = start(vec![cluster("a", "near"), cluster("b", "far")]).await;
+    assert_eq!(pass(&planes, &controller).await, [""; 0]);
+    planes.hub.put(rule("far", "x"));
+    assert_eq!(pass(&planes, &controller).await, [CREATE, STATUS]);
+    reconcile(&controller, all_rules()).await.unwrap().unwrap();
+    assert_eq!(take_writes(&planes.servers()), [""; 0]);
+
+    planes.hub.put(cluster("a", "far"));
+    pass(&planes, &controller).await;
+    let names = |hub| {
+        let rules = policy(hub).unwrap().spec.override_rules;
+        rules[0].target_cluster.cluster_names.clone()
+    };
+    assert_eq!(names(&planes.hub), ["a", "b"]);
+    let far: CellRule = planes.hub.get("", "far").unwrap();
+    assert_eq!(far.status.unwrap().cells, 2);
+
+    // Changes of others are undone.
+    planes
+        .hub
+        .modify::<ClusterOverridePolicy>("", POLICY, |policy| {
+            policy["spec"]["overrideRules"] = json!([]);
+        });
+    pass(&planes, &controller).await;
+    assert_eq!(names(&planes.hub), ["a", "b"]);
+
+    planes.hub.remove::<CellRule>("", "far");
+    let writes = pass(&planes, &controller).await;
+    assert_eq!(
+        writes,
+        ["delete clusteroverridepolicies compute-cell-rules"]
+    );
+    assert!(policy(&planes.hub).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_that_cannot_be_decoded_changes_nothing() {
+    let (planes, controller) = start(vec![cluster("b", "far"), rule("far", "x")]).await;
+    pass(&planes, &controller).await;
+    let former = policy(&planes.hub).unwrap().spec;
+    let mut undecodable = rule("other", "y");
+    undecodable["spec"]["rules"]["later"] = json!([]);
+    planes.hub.put(undecodable);
+    planes.hub.remove::<CellRule>("", "far");
+    settle().await;
+    let error = reconcile(&controller, all_rules())
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert!(error.to_string().contains("later"), "{error}");
+    assert_eq!(policy(&planes.hub).unwrap().spec, former);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_refuses_the_policy_is_shown() {
+    let (planes, controller) = start(vec![cluster("b", "far"), rule("far", "x")]).await;
+    planes
+        .hub
+        .fail(Fault::refuse(422).of::<ClusterOverridePolicy>());
+    reconcile(&controller, all_rules())
+        .await
+        .unwrap()
+        .unwrap_err();
+    let far: CellRule = planes.hub.get("", "far").unwrap();
+    let status = far.status.unwrap();
+    assert_eq!(status.conditions[0].reason, "PolicyRefused");
+}

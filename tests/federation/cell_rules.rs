@@ -1,0 +1,273 @@
+//! Tests of the rules of cells, in a federation with two cells in one city.
+
+use anyhow::ensure;
+use api::karmada::{Cluster, ClusterOverridePolicy};
+use api::workload_deployment::RULES_APPLIED;
+use api::{CellRule, Condition, Instance, WorkloadDeployment, annotations, cell_rules, condition};
+use harness::{CellConfig, Config, Federation, wait};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::fixture::{self, Space, WITHIN, create, is_ready, overrides, patch};
+
+const NEAR: &str = "dfw1";
+const FAR: &str = "dfw2";
+const CITY: &str = "DFW";
+const RULE: &str = "far";
+/// Name of the ClusterOverridePolicy.
+const POLICY: &str = "compute-cell-rules";
+const DEPLOYMENT: &str = "web-city-dfw";
+const INSTANCE: &str = "web-city-dfw-0";
+
+/// A Workload with one Instance in each cell.
+struct Fixture<'f> {
+    space: Space<'f>,
+    hub: Client,
+    /// The image of the template.
+    image: String,
+}
+
+impl Fixture<'_> {
+    fn rules(&self) -> Api<CellRule> {
+        Api::all(self.hub.clone())
+    }
+
+    async fn label(&self, cell: &str, site: Option<&str>) -> anyhow::Result<()> {
+        let labels = json!({"metadata": {"labels": {"example.com/site": site}}});
+        patch(&Api::<Cluster>::all(self.hub.clone()), cell, labels)
+            .await
+            .map(drop)
+    }
+
+    /// Waits until the Instance of the cell is ready with this image, and with this label.
+    async fn until_image(&self, cell: &str, image: &str, site: Option<&str>) -> anyhow::Result<()> {
+        let has = |instance: &Instance| {
+            let sandbox = instance.spec.runtime.sandbox.as_ref();
+            let labels = instance.metadata.labels.clone().unwrap_or_default();
+            sandbox.is_some_and(|it| it.containers.iter().all(|it| it.image == image))
+                && labels.get("example.com/site").map(String::as_str) == site
+                && is_ready(instance)
+        };
+        let what = format!("ready in {cell} with {image} and {site:?}");
+        let instances = self.space.in_cell(cell);
+        wait::until(&instances, INSTANCE, &what, WITHIN, has).await?;
+        Ok(())
+    }
+
+    /// Waits until the condition of the project's WorkloadDeployment is as wanted.
+    async fn until_condition(
+        &self,
+        what: &str,
+        wanted: impl Fn(Option<&Condition>) -> bool,
+    ) -> anyhow::Result<()> {
+        let has = |deployment: &WorkloadDeployment| {
+            let status = deployment.status.clone().unwrap_or_default();
+            wanted(condition::find(&status.conditions, RULES_APPLIED))
+        };
+        let deployments = self.space.in_project();
+        wait::until(&deployments, DEPLOYMENT, what, WITHIN, has).await?;
+        Ok(())
+    }
+
+    async fn until_accepted(&self, cells: i32) -> anyhow::Result<CellRule> {
+        let is_accepted = |rule: &CellRule| {
+            let status = rule.status.clone().unwrap_or_default();
+            status.cells == cells
+                && status.observed_generation == rule.metadata.generation
+                && condition::is_true(&status.conditions, cell_rules::ACCEPTED)
+        };
+        let what = format!("accepted for {cells} cells");
+        wait::until(&self.rules(), RULE, &what, WITHIN, is_accepted).await
+    }
+}
+
+fn rule(rules: &Value) -> Value {
+    json!({
+        "apiVersion": api::API_VERSION, "kind": "CellRule", "metadata": {"name": RULE},
+        "spec": {"cells": {"matchLabels": {"example.com/site": "far"}}, "rules": rules},
+    })
+}
+
+/// A rule follows the labels of the cells, changes only the Instances there, and leaves nothing.
+pub(crate) async fn rules_of_one_of_two_cells() -> anyhow::Result<()> {
+    let config = Config {
+        cells: [NEAR, FAR].map(|name| CellConfig::new(name, CITY)).into(),
+        ..fixture::config("rules")?
+    };
+    let federation = fixture::start_from(&config).await?;
+    let fixture = start(&federation).await?;
+    let image = fixture.image.as_str();
+    let mirrored = &format!("mirror.local/{image}");
+    let any = ApiResource::erase::<CellRule>(&());
+    the_api_server_refuses_invalid_rules(&Api::all_with(fixture.hub.clone(), &any)).await?;
+    let images = json!([{"prefix": image, "replacement": mirrored}]);
+    let rules = json!({"images": images, "labels": [{"key": "example.com/site", "value": "a"}]});
+    create(&fixture.rules(), rule(&rules)).await?;
+    fixture.until_accepted(0).await?;
+    let policies: Api<ClusterOverridePolicy> = Api::all(fixture.hub.clone());
+    ensure!(
+        policies.get_opt(POLICY).await?.is_none(),
+        "no cell has rules"
+    );
+
+    let begin = Instant::now();
+    let since = || begin.elapsed().as_secs_f64();
+    fixture.label(FAR, Some("far")).await?;
+    fixture.until_accepted(1).await?;
+    eprintln!("accepted after {:.2} s", since());
+    let is_true = |it: Option<&Condition>| it.is_some_and(Condition::is_true);
+    fixture.until_condition("rules applied", is_true).await?;
+    eprintln!("shown in the project after {:.2} s", since());
+    fixture.until_image(FAR, mirrored, Some("a")).await?;
+    eprintln!("the Instance is replaced and ready after {:.2} s", since());
+    fixture.until_image(NEAR, image, None).await?;
+    fixture.space.until_settled("web", 2).await?;
+
+    let changed =
+        json!({"spec": {"rules": {"labels": [{"key": "example.com/site", "value": "b"}]}}});
+    patch(&fixture.rules(), RULE, changed).await?;
+    fixture.until_image(FAR, mirrored, Some("b")).await?;
+    rules_that_the_cell_cannot_read(&fixture, mirrored).await?;
+
+    // At rest, nothing is written.
+    let versions = async || {
+        let (rule, policy) = (
+            fixture.rules().get(RULE).await?,
+            policies.get(POLICY).await?,
+        );
+        anyhow::Ok([rule.metadata, policy.metadata].map(|it| it.resource_version))
+    };
+    let before = versions().await?;
+    fixture.label(NEAR, Some("near")).await?;
+    fixture.until_accepted(1).await?;
+    ensure!(versions().await? == before, "written at rest");
+
+    let params = DeleteParams::default();
+    fixture.rules().delete(RULE, &params).await?;
+    wait::gone(&policies, POLICY, WITHIN).await?;
+    fixture.until_image(FAR, "app:new", None).await?;
+    fixture.until_condition("gone", |it| it.is_none()).await?;
+    let in_cell: Api<WorkloadDeployment> = fixture.space.in_cell(FAR);
+    let left = in_cell.get(DEPLOYMENT).await?.metadata.annotations;
+    let left = left.unwrap_or_default();
+    ensure!(!left.contains_key(annotations::CELL_RULES), "{left:?}");
+    fixture.space.until_settled("web", 2).await?;
+    federation.stop().await;
+    Ok(())
+}
+
+async fn start(federation: &Federation) -> anyhow::Result<Fixture<'_>> {
+    let space = Space::create(federation, "rules").await?;
+    let workload = space
+        .create_workload("web", &[("city", &[CITY], 1)])
+        .await?;
+    space.until_settled("web", 2).await?;
+    let sandbox = workload
+        .spec
+        .template
+        .spec
+        .runtime
+        .sandbox
+        .unwrap_or_default();
+    let image = sandbox.containers.first().map(|it| it.image.clone());
+    Ok(Fixture {
+        space,
+        hub: federation.hub().client(),
+        image: image.unwrap_or_default(),
+    })
+}
+
+/// Rules that no cell could use are refused when they are written.
+async fn the_api_server_refuses_invalid_rules(rules: &Api<DynamicObject>) -> anyhow::Result<()> {
+    for (invalid, expected) in [
+        (
+            json!({"labels": [{"key": "compute.datumapis.com/x", "value": "a"}]}),
+            "spec.rules.labels[0].key",
+        ),
+        (
+            json!({"labels": [{"key": "a b", "value": "a"}]}),
+            "spec.rules.labels[0].key",
+        ),
+        (
+            json!({"labels": [{"key": "a", "value": "a b"}]}),
+            "spec.rules.labels[0].value",
+        ),
+        (
+            json!({"env": [{"name": "A=B", "value": ""}]}),
+            "spec.rules.env[0].name",
+        ),
+        (
+            json!({"env": [{"name": "A", "value": ""}, {"name": "A", "value": ""}]}),
+            "Duplicate value",
+        ),
+        (
+            json!({"images": [{"prefix": "", "replacement": "b"}]}),
+            "spec.rules.images[0].prefix",
+        ),
+        (
+            json!({"instanceTypes": [{"from": "a"}]}),
+            "spec.rules.instanceTypes[0].to",
+        ),
+    ] {
+        let object: DynamicObject = serde_json::from_value(rule(&invalid))?;
+        let created = rules.create(&PostParams::default(), &object).await;
+        let refusal = created.err().map(|error| error.to_string());
+        let refusal = refusal.unwrap_or_default();
+        ensure!(refusal.contains(expected), "{invalid}: {refusal:?}");
+    }
+    Ok(())
+}
+
+/// Rules that the cell cannot read hold up this cell alone. An OverridePolicy of an operator counts after ours.
+async fn rules_that_the_cell_cannot_read(
+    fixture: &Fixture<'_>,
+    mirrored: &str,
+) -> anyhow::Result<()> {
+    let space = &fixture.space;
+    let value = json!({annotations::CELL_RULES: r#"{"later":[]}"#});
+    let overrider = json!({"annotationsOverrider": [{"operator": "replace", "value": value}]});
+    let target = json!({"clusterNames": [FAR]});
+    let selected = json!([{"apiVersion": api::API_VERSION, "kind": "WorkloadDeployment"}]);
+    let begin = Instant::now();
+    let policy = json!({
+        "apiVersion": "policy.karmada.io/v1alpha1", "kind": "OverridePolicy", "metadata": {"name": "later"},
+        "spec": {
+            "resourceSelectors": selected,
+            "overrideRules": [{"targetCluster": target, "overriders": overrider}],
+        },
+    });
+    create(&overrides(space), policy).await?;
+    let is_named = |it: Option<&Condition>| {
+        it.is_some_and(|it| {
+            it.is_false() && it.message.contains(FAR) && it.message.contains("later")
+        })
+    };
+    fixture
+        .until_condition("the field is named", is_named)
+        .await?;
+    let shown = begin.elapsed();
+    eprintln!("unreadable rules shown after {:.2} s", shown.as_secs_f64());
+    ensure!(shown.as_secs() < 5, "shown after {shown:?}");
+
+    let mut template = fixture::template();
+    let containers = &mut template["spec"]["runtime"]["sandbox"]["containers"];
+    for container in containers.as_array_mut().into_iter().flatten() {
+        container["image"] = json!("app:new");
+    }
+    let change = json!({"spec": {"template": template}});
+    patch(&space.in_project::<api::Workload>(), "web", change).await?;
+    fixture.until_image(NEAR, "app:new", None).await?;
+    fixture.until_image(FAR, mirrored, Some("b")).await?;
+    overrides(space)
+        .delete("later", &DeleteParams::default())
+        .await?;
+    fixture.until_image(FAR, "app:new", Some("b")).await?;
+    let is_true = |it: Option<&Condition>| it.is_some_and(Condition::is_true);
+    fixture
+        .until_condition("rules applied again", is_true)
+        .await?;
+    space.until_settled("web", 2).await?;
+    Ok(())
+}
