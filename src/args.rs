@@ -1,6 +1,7 @@
 //! The command line (docs/reference/flags.md). It accepts the forms of Go's `flag` package, because existing manifests
 //! use them.
 
+mod cell_rules;
 mod features;
 mod ignored;
 mod interpret;
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Parser, Subcommand};
 
+pub(crate) use cell_rules::CellRulesArgs;
 pub(crate) use features::{FeatureGates, NETWORKING_INTEGRATION};
 pub(crate) use ignored::IgnoredArgs;
 pub(crate) use interpret::{
@@ -60,6 +62,8 @@ pub(crate) enum Command {
     Interpret(Box<InterpretArgs>),
     /// Compares the customizations of the hub with the native interpreter, over all objects of the hub. Writes nothing.
     Verify(Box<VerifyArgs>),
+    /// Shows what CellRules would change in each cell. Writes nothing.
+    Rules(Box<CellRulesArgs>),
     /// Prints the pages of docs/reference/ as one JSON document. `cargo xtask docs` renders the pages.
     #[command(hide = true)]
     Reference,

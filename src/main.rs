@@ -8,6 +8,7 @@ mod allocator;
 mod app;
 mod args;
 mod bind_address;
+mod cell_rules;
 mod certificate_metrics;
 mod config;
 mod customizations;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         }
         Some(Command::Interpret(args)) => return interpret::run(&args),
         Some(Command::Verify(args)) => return verify::run(&args),
+        Some(Command::Rules(args)) => return cell_rules::run(&args),
         Some(Command::Reference) => {
             _log = logging::start(&manager.log);
             reference::run()

@@ -5,6 +5,7 @@ use std::io::{Read, stdin};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use api::CellRule;
 use api::karmada::ResourceInterpreterCustomization;
 use interpreters::Operation;
 use interpreters::lua::script_field;
@@ -80,6 +81,52 @@ pub(crate) fn customizations_in(
         serde_path_to_error::deserialize(document).with_context(|| name)
     });
     read.collect()
+}
+
+/// Reads files with CellRules.
+///
+/// # Errors
+///
+/// If a file cannot be read, or has none, or has something else.
+pub(crate) fn cell_rules_of(files: &[PathBuf]) -> anyhow::Result<Vec<CellRule>> {
+    let mut all = Vec::new();
+    for file in files {
+        let name = shown(file);
+        let documents = documents(file)?;
+        if documents.is_empty() {
+            bail!("{name} is empty: a CellRule is needed");
+        }
+        for (number, document) in documents.into_iter().enumerate() {
+            let name = format!("{name}: document {}", number + 1);
+            all.push(cell_rule(document).with_context(|| name)?);
+        }
+    }
+    Ok(all)
+}
+
+/// Decodes a CellRule. The API server prunes fields that it does not know, so here they are errors.
+fn cell_rule(document: Value) -> anyhow::Result<CellRule> {
+    let text = |field: &str| document.get(field).and_then(Value::as_str);
+    for (field, expected) in [
+        ("apiVersion", CellRule::api_version(&())),
+        ("kind", CellRule::kind(&())),
+    ] {
+        if text(field) != Some(expected.as_ref()) {
+            let found = text(field).unwrap_or("missing");
+            bail!("{field} is {found}, must be {expected}");
+        }
+    }
+    let name = document.pointer("/metadata/name").and_then(Value::as_str);
+    if name.is_none_or(str::is_empty) {
+        bail!("metadata.name is missing");
+    }
+    let known = ["apiVersion", "kind", "metadata", "spec", "status"];
+    check_known("", Some(&document), &known)?;
+    let spec = document.get("spec");
+    check_known("spec.", spec, &["cells", "rules"])?;
+    let cells = spec.and_then(|spec| spec.get("cells"));
+    check_known("spec.cells.", cells, &["matchExpressions", "matchLabels"])?;
+    Ok(serde_path_to_error::deserialize(document)?)
 }
 
 /// Checks the names of the fields, as the API server does: a misspelt operation would have no script.

@@ -23,10 +23,11 @@ use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use plan::{Plan, changed_statuses, plan};
+pub use plan::{Problem, RulesOfCell, RulesOfCells, rules_in_policy, rules_of_cells};
+use plan::{changed_statuses, policy};
 
 /// Name of the ClusterOverridePolicy.
-pub(crate) const POLICY: &str = "compute-cell-rules";
+pub const POLICY: &str = "compute-cell-rules";
 
 pub(crate) struct CellRuleController {
     pub(crate) hub: Arc<HubCaches>,
@@ -53,13 +54,9 @@ impl Controller for CellRuleController {
         // A rule that cannot be decoded must not be left out, so the former policy stays.
         let rules = hub.cell_rules.list("")?;
         let existing = hub.override_policies.get("", POLICY)?;
-        let Plan {
-            policy,
-            cells_of,
-            problems,
-        } = plan(&rules, &cells);
+        let of_cells = rules_of_cells(rules.iter().map(AsRef::as_ref), &cells);
         let mut errors = FirstError::default();
-        errors.note(match (policy, existing) {
+        errors.note(match (policy(&of_cells), existing) {
             (None, None) => Ok(()),
             (None, Some(existing)) => {
                 let policies = Collection::of_plane(&hub.client, Some(&hub.override_policies));
@@ -72,7 +69,7 @@ impl Controller for CellRuleController {
         });
         let refusal = errors.lasting_refusal();
         let refusal = refusal.as_deref();
-        let statuses = changed_statuses(&rules, &cells_of, &problems, refusal, context.now());
+        let statuses = changed_statuses(&rules, &of_cells, refusal, context.now());
         let to = Collection::of_plane(&hub.client, Some(&hub.cell_rules));
         for (rule, status) in statuses {
             if errors.must_wait() {

@@ -12,7 +12,7 @@ pub mod ca_bundle;
 mod cell;
 mod cell_companions;
 pub mod cell_controllers;
-mod cell_rules;
+pub mod cell_rules;
 mod customizations;
 mod data_gate;
 mod deletion_locks;

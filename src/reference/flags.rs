@@ -14,7 +14,7 @@ pub(super) fn page() -> Page {
         "The manager has the management and the cell role:",
         "    compute-federation --server-config=FILE --kubeconfig=FILE --federation-kubeconfig=FILE \\\n        \
          --enable-management-controllers | --enable-cell-controllers",
-        "Except for `interpret` and `verify`, flags have the forms of Go's `flag` package: `--leader-elect=false`, `-leader-elect`. An empty value of a path, a name or a boolean means unset. An \
+        "Except for `interpret`, `verify` and `rules`, flags have the forms of Go's `flag` package: `--leader-elect=false`, `-leader-elect`. An empty value of a path, a name or a boolean means unset. An \
          address `:8081` means all addresses, `0` means off. Times are written like `5s` or `1m30s`.",
         "No flag reads an environment variable. Without `--kubeconfig`, the file that `KUBECONFIG` names is used, else the \
          service account of the pod.",
@@ -36,6 +36,9 @@ pub(super) fn page() -> Page {
     }
     if let Some(command) = command.find_subcommand("verify") {
         sections.extend(groups("`verify`", command));
+    }
+    if let Some(command) = command.find_subcommand("rules") {
+        sections.extend(groups("`rules`", command));
     }
     Page {
         file: "flags.md",
@@ -60,6 +63,10 @@ fn groups(name: &str, command: &Command) -> Vec<Section> {
         "`verify`" => {
             "Flags of `compute-federation verify`, which compares the customizations of a hub with the native interpreter. They \
               have the forms of kubectl. See [Remove a Lua customization](../operate/remove-lua-customization.md)."
+        }
+        "`rules`" => {
+            "Flags of `compute-federation rules`, which shows what CellRules would change in each cell. They have the forms of \
+              kubectl. See [Rules per cell](../operate/cell-rules.md)."
         }
         _ => {
             "Flags of `compute-federation interpreter`: the resource interpreter webhook alone, without a kubeconfig and without \

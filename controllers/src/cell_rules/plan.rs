@@ -21,30 +21,42 @@ use crate::objects::{StringMap, is_terminating};
 /// have 256 KiB of annotations.
 pub(crate) const CELL_RULES_MAX: usize = 64 * 1024;
 
-/// What the rules mean.
+/// The rules of the cells.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Plan {
-    /// The policy. `None` if no cell has a rule.
-    pub(super) policy: Option<ClusterOverridePolicySpec>,
-    /// The number of cells that have each rule, by its name.
-    pub(super) cells_of: BTreeMap<String, i32>,
-    /// Why a rule does not count, or not for all its cells, by its name.
-    pub(super) problems: BTreeMap<String, Problem>,
+pub struct RulesOfCells {
+    /// The rules of each cell that has any, by its name.
+    pub cells: BTreeMap<String, RulesOfCell>,
+    /// Why a `CellRule` does not count, or not for all its cells, by its name.
+    pub problems: BTreeMap<String, Problem>,
 }
 
-/// Why a rule does not count: a reason of `Accepted`, and its message.
+/// The rules of one cell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RulesOfCell {
+    /// The names of the `CellRules`, in the order in which they count.
+    pub names: Vec<String>,
+    /// All of them together.
+    pub rules: CellRules,
+}
+
+/// Why a rule does not count.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Problem {
-    reason: &'static str,
-    message: String,
+pub struct Problem {
+    /// A reason of `Accepted`.
+    pub reason: &'static str,
+    /// The message of this condition.
+    pub message: String,
 }
 
-/// Computes the policy from the rules and from the labels of the cells. If several rules select a cell, they count in the
-/// order of their names.
-pub(super) fn plan(rules: &[Arc<CellRule>], cells: &BTreeMap<String, StringMap>) -> Plan {
-    let mut plan = Plan::default();
+/// Computes the rules of each cell from the labels of the cells. If several rules select a cell, they count in the order
+/// of their names.
+pub fn rules_of_cells<'r>(
+    rules: impl IntoIterator<Item = &'r CellRule>,
+    cells: &BTreeMap<String, StringMap>,
+) -> RulesOfCells {
+    let mut result = RulesOfCells::default();
     let mut valid = BTreeMap::new();
-    for rule in rules.iter().filter(|rule| !is_terminating(rule.as_ref())) {
+    for rule in rules.into_iter().filter(|rule| !is_terminating(*rule)) {
         match selector(rule) {
             Ok(selector) => {
                 valid.insert(rule.name_any(), (selector, rule));
@@ -52,39 +64,75 @@ pub(super) fn plan(rules: &[Arc<CellRule>], cells: &BTreeMap<String, StringMap>)
             Err(message) => {
                 let reason = reason::INVALID;
                 let problem = Problem { reason, message };
-                plan.problems.insert(rule.name_any(), problem);
+                result.problems.insert(rule.name_any(), problem);
             }
         }
     }
-    let mut groups = BTreeMap::<String, Vec<String>>::new();
     for (cell, labels) in cells {
-        let (mut merged, mut text) = (CellRules::default(), String::new());
+        let mut of_cell = RulesOfCell::default();
         for (name, (selector, rule)) in &valid {
             if !selector.matches(labels) {
                 continue;
             }
-            let mut with = merged.clone();
+            let mut with = of_cell.rules.clone();
             with.extend(&rule.spec.rules);
-            let written = serde_json::to_string(&with).unwrap_or_default();
-            if written.len() > CELL_RULES_MAX {
+            let size = text(&with).len();
+            if size > CELL_RULES_MAX {
                 let message = format!(
-                    "the rules of cell {cell} would have {} bytes together; the maximum is {CELL_RULES_MAX}",
-                    written.len()
+                    "the rules of cell {cell} would have {size} bytes together; the maximum is {CELL_RULES_MAX}"
                 );
                 let reason = reason::TOO_LARGE;
                 let problem = Problem { reason, message };
-                plan.problems.entry(name.clone()).or_insert(problem);
+                result.problems.entry(name.clone()).or_insert(problem);
                 continue;
             }
-            (merged, text) = (with, written);
-            *plan.cells_of.entry(name.clone()).or_default() += 1;
+            of_cell.rules = with;
+            of_cell.names.push(name.clone());
         }
-        if !merged.is_empty() {
-            groups.entry(text).or_default().push(cell.clone());
+        if !of_cell.names.is_empty() {
+            result.cells.insert(cell.clone(), of_cell);
         }
     }
-    plan.policy = (!groups.is_empty()).then(|| policy(groups));
-    plan
+    result
+}
+
+/// Returns the value of the annotation.
+fn text(rules: &CellRules) -> String {
+    // These types have no value that JSON cannot have.
+    serde_json::to_string(rules).unwrap_or_default()
+}
+
+/// Returns the policy that gives the cells their rules. Returns `None` if no cell has any.
+pub(super) fn policy(rules: &RulesOfCells) -> Option<ClusterOverridePolicySpec> {
+    let mut groups = BTreeMap::<String, Vec<String>>::new();
+    let cells = rules.cells.iter().filter(|(_, it)| !it.rules.is_empty());
+    for (cell, of_cell) in cells {
+        let group = groups.entry(text(&of_cell.rules)).or_default();
+        group.push(cell.clone());
+    }
+    (!groups.is_empty()).then(|| policy_of(groups))
+}
+
+/// Returns the rules of each cell that a policy has, by the name of the cell. The second list has a sentence for each part
+/// that cannot be read.
+pub fn rules_in_policy(
+    policy: &ClusterOverridePolicySpec,
+) -> (BTreeMap<String, CellRules>, Vec<String>) {
+    let (mut cells, mut problems) = (BTreeMap::new(), Vec::new());
+    for rule in &policy.override_rules {
+        let annotations = rule.overriders.annotations_overrider.iter();
+        let texts = annotations.filter_map(|it| it.value.get(CELL_RULES));
+        for text in texts {
+            match CellRules::parse(text) {
+                Ok(rules) => {
+                    let names = rule.target_cluster.cluster_names.iter();
+                    cells.extend(names.map(|name| (name.clone(), rules.clone())));
+                }
+                Err(problem) => problems.push(problem),
+            }
+        }
+    }
+    (cells, problems)
 }
 
 /// Returns the selector of a rule.
@@ -101,7 +149,7 @@ fn selector(rule: &CellRule) -> Result<Selector, String> {
 }
 
 /// Returns the policy that gives each group of cells its annotation.
-fn policy(groups: BTreeMap<String, Vec<String>>) -> ClusterOverridePolicySpec {
+fn policy_of(groups: BTreeMap<String, Vec<String>>) -> ClusterOverridePolicySpec {
     let rule = |(rules, cluster_names): (String, Vec<String>)| OverrideRule {
         overriders: Overriders {
             annotations_overrider: vec![AnnotationsOverrider {
@@ -128,19 +176,22 @@ fn policy(groups: BTreeMap<String, Vec<String>>) -> ClusterOverridePolicySpec {
 /// Returns the statuses that differ from those of the rules. `refusal` is the error of the hub about the policy.
 pub(super) fn changed_statuses<'r>(
     rules: &'r [Arc<CellRule>],
-    cells_of: &BTreeMap<String, i32>,
-    problems: &BTreeMap<String, Problem>,
+    of_cells: &RulesOfCells,
     refusal: Option<&str>,
     now: Timestamp,
 ) -> Vec<(&'r CellRule, CellRuleStatus)> {
+    let mut cells_of = BTreeMap::<&str, i32>::new();
+    for name in of_cells.cells.values().flat_map(|it| &it.names) {
+        *cells_of.entry(name).or_default() += 1;
+    }
     let refused = refusal.map(|refusal| Problem {
         reason: reason::POLICY_REFUSED,
         message: refusal.to_owned(),
     });
     let status = |rule: &'r Arc<CellRule>| {
         let name = rule.name_any();
-        let cells = cells_of.get(&name).copied().unwrap_or_default();
-        let (status, reason, message) = match problems.get(&name).or(refused.as_ref()) {
+        let cells = cells_of.get(name.as_str()).copied().unwrap_or_default();
+        let (status, reason, message) = match of_cells.problems.get(&name).or(refused.as_ref()) {
             Some(problem) => {
                 let message = problem.message.clone();
                 (ConditionStatus::False, problem.reason, message)
@@ -215,12 +266,9 @@ mod tests {
             ),
             rule("3", &json!({"matchLabels": {"tier": "none"}}), &label("z")),
         ];
-        let Plan {
-            policy,
-            cells_of,
-            problems,
-        } = plan(&rules, &cells);
-        let spec = json!(policy.unwrap());
+        let of_cells = rules_of_cells(rules.iter().map(AsRef::as_ref), &cells);
+        let policy = policy(&of_cells);
+        let spec = json!(policy);
         let of = |index: usize| {
             let rule = &spec["overrideRules"][index];
             let text = &rule["overriders"]["annotationsOverrider"][0]["value"][CELL_RULES];
@@ -236,9 +284,15 @@ mod tests {
         );
         assert_eq!(of(1), (json!(["b"]), label("y")));
         assert_eq!(spec["overrideRules"].as_array().unwrap().len(), 2);
-        assert_eq!(json!(cells_of), json!({"1": 3, "2": 2}));
-        assert!(problems.is_empty());
-        assert_eq!(plan(&[], &cells).policy, None);
+        assert_eq!(of_cells.cells["a"].names, ["1", "2"]);
+        assert_eq!(of_cells.cells["b"].names, ["1"]);
+        assert!(of_cells.problems.is_empty());
+        let (in_policy, unreadable) = rules_in_policy(&policy.unwrap());
+        let expected = of_cells.cells.iter();
+        let expected = expected.map(|(cell, it)| (cell.clone(), it.rules.clone()));
+        assert_eq!(in_policy, expected.collect());
+        assert!(unreadable.is_empty());
+        assert_eq!(super::policy(&rules_of_cells([], &cells)), None);
     }
 
     #[test]
@@ -263,10 +317,10 @@ mod tests {
             ),
             rule("right", &json!({}), &label("x")),
         ];
-        let plan = plan(&rules, &cells);
-        assert_eq!(json!(plan.cells_of), json!({"right": 1}));
+        let of_cells = rules_of_cells(rules.iter().map(AsRef::as_ref), &cells);
+        assert_eq!(of_cells.cells["a"].names, ["right"]);
         let now = crate::fixtures::now();
-        let statuses = changed_statuses(&rules, &plan.cells_of, &plan.problems, None, now);
+        let statuses = changed_statuses(&rules, &of_cells, None, now);
         let shown = statuses.iter().map(|(rule, status)| {
             let condition = &status.conditions[0];
             (
@@ -294,8 +348,8 @@ mod tests {
         let now = crate::fixtures::now();
         let of = |rule: &Arc<CellRule>, refusal| {
             let rules = [Arc::clone(rule)];
-            let plan = plan(&rules, &cells);
-            let changed = changed_statuses(&rules, &plan.cells_of, &plan.problems, refusal, now);
+            let of_cells = rules_of_cells([rule.as_ref()], &cells);
+            let changed = changed_statuses(&rules, &of_cells, refusal, now);
             changed.into_iter().map(|(_, status)| status).next()
         };
         let status = of(&settled, None).unwrap();
