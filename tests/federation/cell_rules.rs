@@ -4,10 +4,13 @@ use anyhow::ensure;
 use api::karmada::{Cluster, ClusterOverridePolicy};
 use api::workload_deployment::RULES_APPLIED;
 use api::{CellRule, Condition, Instance, WorkloadDeployment, annotations, cell_rules, condition};
+use harness::audit::AuditPosition;
 use harness::{CellConfig, Config, Federation, wait};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::process::Command;
 use tokio::time::Instant;
 
 use crate::fixture::{self, Space, WITHIN, create, is_ready, overrides, patch};
@@ -112,6 +115,8 @@ pub(crate) async fn rules_of_one_of_two_cells() -> anyhow::Result<()> {
         "no cell has rules"
     );
 
+    dry_run(&federation, &images).await?;
+
     let begin = Instant::now();
     let since = || begin.elapsed().as_secs_f64();
     fixture.label(FAR, Some("far")).await?;
@@ -155,6 +160,36 @@ pub(crate) async fn rules_of_one_of_two_cells() -> anyhow::Result<()> {
     ensure!(!left.contains_key(annotations::CELL_RULES), "{left:?}");
     fixture.space.until_settled("web", 2).await?;
     federation.stop().await;
+    Ok(())
+}
+
+/// The command shows what a rule for all cells would change, and writes nothing.
+async fn dry_run(federation: &Federation, images: &Value) -> anyhow::Result<()> {
+    let mut all = rule(&json!({"images": images}));
+    all["spec"]["cells"] = json!({});
+    let directory = TempDir::new()?;
+    let file = directory.path().join("rule.json");
+    std::fs::write(&file, all.to_string())?;
+    let position = AuditPosition::now(federation.planes())?;
+    let output = Command::new(env!("CARGO_BIN_EXE_compute-federation"))
+        .args(["rules", "--dry-run", "-f"])
+        .arg(&file)
+        .arg("--federation-kubeconfig")
+        .arg(federation.hub().kubeconfig())
+        .kill_on_drop(true)
+        .output()
+        .await?;
+    let shown = String::from_utf8(output.stdout)?;
+    let change = "far; changed: images; 1 of 1 WorkloadDeployments are rolled out again";
+    let expected = format!("{NEAR}: {change}\n{FAR}: {change}\n");
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(
+        shown == expected && output.status.success(),
+        "{shown}{error}"
+    );
+    let mut writes = position.writes()?;
+    writes.retain(|write| write.user_agent.contains("(rules)"));
+    ensure!(writes.is_empty(), "{writes:?}");
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use super::Section;
 use super::citations::rust_files;
 
 /// Crate, name and meaning of a constant. The name is unique in its crate.
-const CONSTANTS: [(&str, &str, &str); 66] = [
+const CONSTANTS: [(&str, &str, &str); 68] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
@@ -237,6 +237,16 @@ const CONSTANTS: [(&str, &str, &str); 66] = [
         "controllers",
         "PAUSE_MAX",
         "Longest pause after a copy to the hub was refused.",
+    ),
+    (
+        "controllers",
+        "CELL_RULES_MAX",
+        "Most bytes of the rules of a cell together.",
+    ),
+    (
+        "api",
+        "RULES_MAX",
+        "Most entries in one list of a CellRule.",
     ),
     (
         "controllers",

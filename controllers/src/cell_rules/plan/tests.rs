@@ -1,0 +1,140 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fixtures::object;
+
+fn rule(name: &str, cells: &Value, rules: &Value) -> Arc<CellRule> {
+    Arc::new(object(json!({
+        "metadata": {"name": name, "generation": 1}, "spec": {"cells": cells, "rules": rules},
+    })))
+}
+
+fn cells(all: &[(&str, &[(&str, &str)])]) -> BTreeMap<String, StringMap> {
+    let labels = |labels: &[(&str, &str)]| {
+        let labels = labels.iter();
+        labels
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect()
+    };
+    let all = all.iter();
+    all.map(|(name, of)| ((*name).to_owned(), labels(of)))
+        .collect()
+}
+
+fn label(value: &str) -> Value {
+    json!({"labels": [{"key": "site", "value": value}]})
+}
+
+#[test]
+fn cells_with_the_same_rules_are_one_group() {
+    let cells = cells(&[
+        ("a", &[("tier", "far")]),
+        ("b", &[("tier", "near")]),
+        ("c", &[("tier", "far")]),
+        ("d", &[]),
+    ]);
+    let rules = [
+        rule(
+            "2",
+            &json!({"matchLabels": {"tier": "far"}}),
+            &json!({"labels": [{"key": "site", "value": "x"}, {"key": "far", "value": "1"}]}),
+        ),
+        rule(
+            "1",
+            &json!({"matchExpressions": [{"key": "tier", "operator": "Exists"}]}),
+            &label("y"),
+        ),
+        rule("3", &json!({"matchLabels": {"tier": "none"}}), &label("z")),
+    ];
+    let of_cells = rules_of_cells(rules.iter().map(AsRef::as_ref), &cells);
+    let policy = policy(&of_cells);
+    let spec = json!(policy);
+    let of = |index: usize| {
+        let rule = &spec["overrideRules"][index];
+        let text = &rule["overriders"]["annotationsOverrider"][0]["value"][CELL_RULES];
+        let rules: Value = serde_json::from_str(text.as_str().unwrap()).unwrap();
+        (rule["targetCluster"]["clusterNames"].clone(), rules)
+    };
+    assert_eq!(
+        of(0),
+        (
+            json!(["a", "c"]),
+            json!({"labels": [{"key": "site", "value": "y"}, {"key": "far", "value": "1"}]})
+        )
+    );
+    assert_eq!(of(1), (json!(["b"]), label("y")));
+    assert_eq!(spec["overrideRules"].as_array().unwrap().len(), 2);
+    assert_eq!(of_cells.cells["a"].names, ["1", "2"]);
+    assert_eq!(of_cells.cells["b"].names, ["1"]);
+    assert!(of_cells.problems.is_empty());
+    let (in_policy, unreadable) = rules_in_policy(&policy.unwrap());
+    let expected = of_cells.cells.iter();
+    let expected = expected.map(|(cell, it)| (cell.clone(), it.rules.clone()));
+    assert_eq!(in_policy, expected.collect());
+    assert!(unreadable.is_empty());
+    assert_eq!(super::policy(&rules_of_cells([], &cells)), None);
+}
+
+#[test]
+fn a_rule_that_cannot_count_is_reported_and_the_others_count() {
+    let cells = cells(&[("a", &[])]);
+    let long = "x".repeat(CELL_RULES_MAX);
+    let rules = [
+        rule(
+            "bad",
+            &json!({}),
+            &json!({"images": [{"prefix": "", "replacement": "x"}]}),
+        ),
+        rule(
+            "large",
+            &json!({}),
+            &json!({"env": [{"name": "A", "value": long}]}),
+        ),
+        rule(
+            "odd",
+            &json!({"matchExpressions": [{"key": "a", "operator": "Near"}]}),
+            &label("x"),
+        ),
+        rule("right", &json!({}), &label("x")),
+    ];
+    let of_cells = rules_of_cells(rules.iter().map(AsRef::as_ref), &cells);
+    assert_eq!(of_cells.cells["a"].names, ["right"]);
+    let now = crate::fixtures::now();
+    let statuses = changed_statuses(&rules, &of_cells, None, now);
+    let shown = statuses.iter().map(|(rule, status)| {
+        let condition = &status.conditions[0];
+        (
+            rule.name_any(),
+            condition.reason.clone(),
+            condition.message.clone(),
+        )
+    });
+    let shown: Vec<_> = shown.collect();
+    for (name, reason, message) in [
+        ("bad", "Invalid", "spec.rules.images[].prefix is empty"),
+        ("large", "TooLarge", "cell a would have"),
+        ("odd", "Invalid", "spec.cells: "),
+        ("right", "Accepted", "1 cells have the rule"),
+    ] {
+        let found = shown.iter().find(|(of, ..)| of == name).unwrap();
+        assert!(found.1 == reason && found.2.contains(message), "{found:?}");
+    }
+}
+
+#[test]
+fn a_settled_rule_has_no_new_status() {
+    let mut settled = rule("right", &json!({}), &label("x"));
+    let cells = cells(&[("a", &[])]);
+    let now = crate::fixtures::now();
+    let of = |rule: &Arc<CellRule>, refusal| {
+        let rules = [Arc::clone(rule)];
+        let of_cells = rules_of_cells([rule.as_ref()], &cells);
+        let changed = changed_statuses(&rules, &of_cells, refusal, now);
+        changed.into_iter().map(|(_, status)| status).next()
+    };
+    let status = of(&settled, None).unwrap();
+    Arc::make_mut(&mut settled).status = Some(status);
+    assert_eq!(of(&settled, None), None);
+    let refused = of(&settled, Some("no")).unwrap();
+    assert_eq!(refused.conditions[0].reason, "PolicyRefused");
+}
