@@ -90,6 +90,8 @@ mod policies;
 mod projections;
 #[path = "federation/proofs.rs"]
 mod proofs;
+#[path = "federation/proxies.rs"]
+mod proxies;
 #[path = "federation/pull_cells.rs"]
 mod pull_cells;
 #[path = "federation/quota.rs"]
@@ -340,6 +342,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Apart freshness::a_cell_that_dies;
         Apart pull_cells::a_cell_that_is_away;
         Apart cell_rules::rules_of_one_of_two_cells;
+        Apart proxies::everything_behind_proxies;
         Shared namespaces::a_deleted_project_namespace_is_deleted_on_every_plane;
         Shared namespaces::foreign_objects_keep_a_hub_namespace;
         Shared namespaces::a_recreated_namespace_gets_a_new_hub_namespace;

@@ -1,6 +1,6 @@
 //! The rules of a cell: what the Instances of all customers must have there. See docs/operate/cell-rules.md.
 
-use std::collections::BTreeSet;
+mod checks;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::CustomResource;
@@ -11,18 +11,12 @@ use crate::annotations::CELL_RULES;
 use crate::condition::Condition;
 use crate::core_v1::EnvVar;
 use crate::decode::from_str;
+use crate::instance_type;
+use crate::runtime::InstanceRuntimeResources;
 use crate::workload_deployment::WorkloadDeployment;
 
 /// Condition of a [`CellRule`]: it counts for the cells that it selects.
 pub const ACCEPTED: &str = "Accepted";
-
-/// Form of the key of a label.
-const LABEL_KEY: &str =
-    r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
-/// Form of the value of a label.
-const LABEL_VALUE: &str = "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$";
-/// Form of the keys that only the platform sets.
-const PLATFORM_KEY: &str = r"^([-a-z0-9.]+\.)?datumapis\.com/";
 
 /// Most rules in one list.
 pub const RULES_MAX: u32 = 64;
@@ -113,12 +107,12 @@ pub struct LabelRule {
     /// Key of the label. Labels of the platform (`datumapis.com`) are not allowed.
     #[schemars(
         length(max = 317),
-        regex(pattern = LABEL_KEY),
-        extend("not" = {"pattern": PLATFORM_KEY})
+        regex(pattern = checks::LABEL_KEY),
+        extend("not" = {"pattern": checks::PLATFORM_KEY})
     )]
     pub key: String,
     /// Value of the label.
-    #[schemars(length(max = 63), regex(pattern = LABEL_VALUE))]
+    #[schemars(length(max = 63), regex(pattern = checks::LABEL_VALUE))]
     pub value: String,
 }
 
@@ -152,7 +146,7 @@ pub struct InstanceTypeRule {
     /// Instance type of the customer.
     #[schemars(length(min = 1))]
     pub from: String,
-    /// Instance type of the cell.
+    /// Instance type of the cell. The size stays that of `from`, if it is known.
     #[schemars(length(min = 1))]
     pub to: String,
 }
@@ -169,47 +163,6 @@ impl CellRules {
             Some(problem) => Err(problem),
             None => Ok(rules),
         }
-    }
-
-    /// Returns a sentence for each value that is not allowed. Each begins with the field.
-    pub fn problems(&self) -> Vec<String> {
-        let mut problems = Vec::new();
-        let fields = self
-            .env
-            .iter()
-            .map(|rule| ("env[].name", &rule.name))
-            .chain(self.labels.iter().map(|rule| ("labels[].key", &rule.key)))
-            .chain(self.images.iter().flat_map(|rule| {
-                [
-                    ("images[].prefix", &rule.prefix),
-                    ("images[].replacement", &rule.replacement),
-                ]
-            }))
-            .chain(self.instance_types.iter().flat_map(|rule| {
-                [
-                    ("instanceTypes[].from", &rule.from),
-                    ("instanceTypes[].to", &rule.to),
-                ]
-            }));
-        for (field, _) in fields.filter(|(_, value)| value.is_empty()) {
-            problems.push(format!("{field} is empty"));
-        }
-        let mut names = BTreeSet::new();
-        for EnvRule { name, .. } in &self.env {
-            if name.contains('=') {
-                problems.push(format!("env[].name: {name:?} contains `=`"));
-            }
-            if !names.insert(name) {
-                problems.push(format!("env[].name: {name:?} is there twice"));
-            }
-        }
-        for LabelRule { key, .. } in &self.labels {
-            let domain = key.split_once('/').map_or("", |(domain, _)| domain);
-            if domain == "datumapis.com" || domain.ends_with(".datumapis.com") {
-                problems.push(format!("labels[].key: {key:?} belongs to the platform"));
-            }
-        }
-        problems
     }
 
     /// Returns whether there is no rule.
@@ -242,10 +195,9 @@ impl CellRules {
                 .extend(labels.map(|LabelRule { key, value }| (key, value)));
         }
         let runtime = &mut template.spec.runtime;
-        let instance_type = &mut runtime.resources.instance_type;
         let mut types = self.instance_types.iter();
-        if let Some(rule) = types.find(|rule| rule.from == *instance_type) {
-            instance_type.clone_from(&rule.to);
+        if let Some(rule) = types.find(|rule| rule.from == runtime.resources.instance_type) {
+            rule.apply(&mut runtime.resources);
         }
         let containers = runtime.sandbox.iter_mut().flat_map(|it| &mut it.containers);
         for container in containers {
@@ -256,13 +208,8 @@ impl CellRules {
             if let Some(image) = replaced {
                 container.image = image;
             }
-            for EnvRule { name, value } in &self.env {
-                container.env.retain(|variable| variable.name != *name);
-                container.env.push(EnvVar {
-                    name: name.clone(),
-                    value: Some(value.clone()),
-                    ..EnvVar::default()
-                });
+            for rule in &self.env {
+                rule.apply(&mut container.env);
             }
         }
     }
@@ -274,6 +221,42 @@ fn add<T: Clone>(rules: &mut Vec<T>, others: &[T], key: fn(&T) -> &str) {
         if rules.iter().all(|rule| key(rule) != key(other)) {
             rules.push(other.clone());
         }
+    }
+}
+
+impl EnvRule {
+    /// Sets the variable where it is, because later ones may refer to it. A new one is the last.
+    fn apply(&self, env: &mut Vec<EnvVar>) {
+        let Self { name, value } = self;
+        let set = EnvVar {
+            name: name.clone(),
+            value: Some(value.clone()),
+            ..EnvVar::default()
+        };
+        match env.iter().position(|variable| variable.name == *name) {
+            Some(first) => {
+                let mut position = 0..;
+                // Of several variables of one name, the last would count.
+                env.retain(|variable| position.next() == Some(first) || variable.name != *name);
+                if let Some(variable) = env.get_mut(first) {
+                    *variable = set;
+                }
+            }
+            None => env.push(set),
+        }
+    }
+}
+
+impl InstanceTypeRule {
+    /// Replaces the type. The size stays that of the customer's type, so the Instance takes the same quota.
+    fn apply(&self, resources: &mut InstanceRuntimeResources) {
+        if resources.requests.is_empty()
+            && let Some(size) = instance_type::size(&self.from)
+        {
+            let quantities = size.map(|(name, quantity)| (name.to_owned(), quantity.into()));
+            resources.requests = quantities.into();
+        }
+        resources.instance_type.clone_from(&self.to);
     }
 }
 
@@ -301,143 +284,4 @@ impl WorkloadDeployment {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn deployment(runtime: &Value, labels: &Value) -> WorkloadDeployment {
-        serde_json::from_value(json!({
-            "apiVersion": crate::API_VERSION, "kind": "WorkloadDeployment", "metadata": {"name": "web"},
-            "spec": {
-                "cityCode": "DFW", "placementName": "near", "workloadRef": {"name": "web", "uid": "1"},
-                "scaleSettings": {"instanceManagementPolicy": "OrderedReady", "minReplicas": 1},
-                "template": {"metadata": {"labels": labels}, "spec": {"networkInterfaces": [], "runtime": runtime}},
-            },
-        }))
-        .unwrap()
-    }
-
-    fn rules() -> CellRules {
-        let rules = json!({
-            "env": [{"name": "PROXY", "value": "p:1"}],
-            "images": [
-                {"prefix": "registry.example/team", "replacement": "mirror.local/t"},
-                {"prefix": "registry.example", "replacement": "mirror.local"},
-            ],
-            "instanceTypes": [{"from": "a/small", "to": "a/tiny"}],
-            "labels": [{"key": "site", "value": "far"}],
-        });
-        CellRules::parse(&rules.to_string()).unwrap()
-    }
-
-    #[test]
-    fn rules_change_what_they_name_and_nothing_else() {
-        let container =
-            |image: &str, env: &Value| json!({"name": image, "image": image, "env": env});
-        let runtime = json!({
-            "resources": {"instanceType": "a/small"},
-            "sandbox": {"containers": [
-                container("registry.example/app:1", &json!([{"name": "PROXY", "value": "own"}, {"name": "A", "value": "1"}])),
-                container("registry.example/team/app@sha256:1", &json!([])),
-                container("registry.example.org/app", &json!([])),
-                container("registry.example/teams", &json!([])),
-            ]},
-        });
-        let mut changed = deployment(&runtime, &json!({"site": "x", "own": "y"}));
-        rules().apply(&mut changed);
-        let template = json!(changed.spec.template);
-        assert_eq!(
-            template["metadata"]["labels"],
-            json!({"site": "far", "own": "y"})
-        );
-        let runtime = &template["spec"]["runtime"];
-        assert_eq!(runtime["resources"]["instanceType"], "a/tiny");
-        let images: Vec<_> = (0..4)
-            .map(|it| &runtime["sandbox"]["containers"][it]["image"])
-            .collect();
-        assert_eq!(
-            json!(images),
-            json!([
-                "mirror.local/app:1",
-                "mirror.local/t/app@sha256:1",
-                "registry.example.org/app",
-                "mirror.local/teams"
-            ])
-        );
-        assert_eq!(
-            runtime["sandbox"]["containers"][0]["env"],
-            json!([{"name": "A", "value": "1"}, {"name": "PROXY", "value": "p:1"}])
-        );
-        let once = changed.clone();
-        rules().apply(&mut changed);
-        assert_eq!(changed.spec.template.metadata, once.spec.template.metadata);
-    }
-
-    #[test]
-    fn a_virtual_machine_has_no_containers() {
-        let runtime = json!({
-            "resources": {"instanceType": "a/other"},
-            "virtualMachine": {"volumeAttachments": [{"name": "boot"}]},
-        });
-        let before = deployment(&runtime, &json!({"site": "far"}));
-        let mut changed = before.clone();
-        rules().apply(&mut changed);
-        assert_eq!(changed, before);
-    }
-
-    #[test]
-    fn an_error_names_the_field() {
-        for (rules, expected) in [
-            ("", "EOF"),
-            ("[]", "invalid type: sequence"),
-            (r#"{"later": 1}"#, "unknown field `later`"),
-            (
-                r#"{"images": [{"prefix": "a"}]}"#,
-                "missing field `replacement`",
-            ),
-            (
-                r#"{"images": [{"prefix": "", "replacement": "b"}]}"#,
-                "images[].prefix is empty",
-            ),
-            (
-                r#"{"instanceTypes": [{"from": "a", "to": ""}]}"#,
-                "instanceTypes[].to is empty",
-            ),
-            (r#"{"env": [{"name": "a=b", "value": ""}]}"#, "env[].name"),
-            (
-                r#"{"env": [{"name": "a", "value": ""}, {"name": "a", "value": "1"}]}"#,
-                "twice",
-            ),
-            (
-                r#"{"labels": [{"key": "compute.datumapis.com/x", "value": ""}]}"#,
-                "labels[].key: ",
-            ),
-        ] {
-            let error = CellRules::parse(rules).unwrap_err();
-            assert!(error.contains(expected), "{rules}: {error}");
-        }
-        assert!(CellRules::parse("{}").unwrap().is_empty());
-    }
-
-    #[test]
-    fn of_several_rules_for_the_same_thing_the_first_counts() {
-        let mut all = rules();
-        let more = json!({
-            "env": [{"name": "PROXY", "value": "other"}, {"name": "B", "value": "2"}],
-            "images": [{"prefix": "registry.example", "replacement": "x"}, {"prefix": "y", "replacement": "z"}],
-            "instanceTypes": [{"from": "a/small", "to": "x"}],
-            "labels": [{"key": "site", "value": "near"}, {"key": "b", "value": "2"}],
-        });
-        all.extend(&CellRules::parse(&more.to_string()).unwrap());
-        assert_eq!(
-            json!(all.env),
-            json!([{"name": "PROXY", "value": "p:1"}, {"name": "B", "value": "2"}])
-        );
-        assert_eq!((all.images.len(), all.instance_types.len()), (3, 1));
-        assert_eq!(
-            json!(all.labels),
-            json!([{"key": "site", "value": "far"}, {"key": "b", "value": "2"}])
-        );
-    }
-}
+mod tests;

@@ -574,7 +574,7 @@ const WRITTEN: &[WrittenCondition] = &[
         False,
         cell_rule::POLICY_REFUSED,
         (
-            "The hub refuses the ClusterOverridePolicy with the rules. The former rules go on.",
+            "The hub refuses the ClusterOverridePolicy with the rules, or it would be too large. The former rules go on.",
             "Follow the message.",
         ),
     ),

@@ -10,11 +10,14 @@ mod reconcile_tests;
 pub(crate) mod triggers;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::CellRule;
 use api::karmada::ClusterOverridePolicy;
+use api::karmada::policy::ClusterOverridePolicySpec;
 use kube::Resource;
 use multicluster::Outcome;
+use multicluster::cache::SyncState;
 use serde_json::json;
 
 use crate::hub::HubCaches;
@@ -24,10 +27,13 @@ use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 pub use plan::{Problem, RulesOfCell, RulesOfCells, rules_in_policy, rules_of_cells};
-use plan::{changed_statuses, policy};
+use plan::{changed_statuses, policy, too_large};
 
 /// Name of the ClusterOverridePolicy.
 pub const POLICY: &str = "compute-cell-rules";
+
+/// How long to wait for caches. A watch that goes on after a failure does not wake this controller.
+const NOT_CURRENT: Duration = Duration::from_secs(5);
 
 pub(crate) struct CellRuleController {
     pub(crate) hub: Arc<HubCaches>,
@@ -45,37 +51,47 @@ impl Controller for CellRuleController {
         _: ObjectKey,
     ) -> Result<Outcome, ReconcileError> {
         let hub = &self.hub;
-        let are_current = hub.cell_rules.sync_state().borrow().is_current()
-            && hub.override_policies.sync_state().borrow().is_current();
-        let Some(cells) = hub.cells.labels().filter(|_| are_current) else {
-            // The first list wakes this controller.
+        let states = [
+            hub.cell_rules.sync_state().borrow().clone(),
+            hub.override_policies.sync_state().borrow().clone(),
+        ];
+        if states.iter().any(SyncState::is_refused) {
             return Ok(Outcome::Settled);
+        }
+        let are_current = states.iter().all(SyncState::is_current);
+        let Some(cells) = hub.cells.labels().filter(|_| are_current) else {
+            return Ok(Outcome::Again(NOT_CURRENT));
         };
         // A rule that cannot be decoded must not be left out, so the former policy stays.
         let rules = hub.cell_rules.list("")?;
-        let existing = hub.override_policies.get("", POLICY)?;
         let of_cells = rules_of_cells(rules.iter().map(AsRef::as_ref), &cells);
-        let mut errors = FirstError::default();
-        errors.note(match (policy(&of_cells), existing) {
-            (None, None) => Ok(()),
-            (None, Some(existing)) => {
-                let policies = Collection::of_plane(&hub.client, Some(&hub.override_policies));
-                self.writer
-                    .delete(context, &policies, existing.as_ref())
-                    .await
+        let wanted = policy(&of_cells);
+        let (written, refusal) = match too_large(wanted.as_ref()) {
+            // The former policy stays.
+            Some(problem) => (Ok(()), Some(problem)),
+            None => {
+                let written = self.write_policy(context, wanted).await;
+                let error = written.as_ref().err();
+                let refusal = error.and_then(ReconcileError::lasting_refusal);
+                (written, refusal)
             }
-            (Some(policy), Some(existing)) if existing.spec == policy => Ok(()),
-            (Some(policy), existing) => self.apply(context, existing.as_deref(), &policy).await,
-        });
-        let refusal = errors.lasting_refusal();
-        let refusal = refusal.as_deref();
-        let statuses = changed_statuses(&rules, &of_cells, refusal, context.now());
+        };
+        if refusal.is_none() && written.is_err() {
+            // It is not known which rules the cells have.
+            return written.map(|()| Outcome::Settled);
+        }
+        let mut errors = FirstError::default();
+        errors.note(written);
+        let shown = |rule: &CellRule| {
+            let refusal = refusal.clone()?;
+            Some(self.writer.shown_refusal(context, rule, "", refusal))
+        };
+        let statuses = changed_statuses(&rules, &of_cells, shown, context.now());
         let to = Collection::of_plane(&hub.client, Some(&hub.cell_rules));
         for (rule, status) in statuses {
             if errors.must_wait() {
                 break;
             }
-            let rule: &CellRule = rule;
             let written = self
                 .writer
                 .apply_status(context, &to, rule, json!(status))
@@ -88,11 +104,31 @@ impl Controller for CellRuleController {
 }
 
 impl CellRuleController {
+    /// Makes the policy as wanted. Without one, deletes it.
+    async fn write_policy(
+        &self,
+        context: &ReconcileContext,
+        wanted: Option<ClusterOverridePolicySpec>,
+    ) -> Result<(), ReconcileError> {
+        let hub = &self.hub;
+        let existing = hub.override_policies.get("", POLICY)?;
+        match (wanted, existing) {
+            (None, None) => Ok(()),
+            (None, Some(existing)) => {
+                let policies = Collection::of_plane(&hub.client, Some(&hub.override_policies));
+                let existing = existing.as_ref();
+                self.writer.delete(context, &policies, existing).await
+            }
+            (Some(wanted), Some(existing)) if existing.spec == wanted => Ok(()),
+            (Some(wanted), existing) => self.apply(context, existing.as_deref(), &wanted).await,
+        }
+    }
+
     async fn apply(
         &self,
         context: &ReconcileContext,
         existing: Option<&ClusterOverridePolicy>,
-        spec: &api::karmada::policy::ClusterOverridePolicySpec,
+        spec: &ClusterOverridePolicySpec,
     ) -> Result<(), ReconcileError> {
         let body = json!({
             "apiVersion": ClusterOverridePolicy::api_version(&()),

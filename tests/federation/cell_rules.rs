@@ -136,29 +136,9 @@ pub(crate) async fn rules_of_one_of_two_cells() -> anyhow::Result<()> {
     fixture.until_image(FAR, mirrored, Some("b")).await?;
     rules_that_the_cell_cannot_read(&fixture, mirrored).await?;
 
-    // At rest, nothing is written.
-    let versions = async || {
-        let (rule, policy) = (
-            fixture.rules().get(RULE).await?,
-            policies.get(POLICY).await?,
-        );
-        anyhow::Ok([rule.metadata, policy.metadata].map(|it| it.resource_version))
-    };
-    let before = versions().await?;
-    fixture.label(NEAR, Some("near")).await?;
-    fixture.until_accepted(1).await?;
-    ensure!(versions().await? == before, "written at rest");
+    at_rest_nothing_is_written(&fixture, &policies).await?;
 
-    let params = DeleteParams::default();
-    fixture.rules().delete(RULE, &params).await?;
-    wait::gone(&policies, POLICY, WITHIN).await?;
-    fixture.until_image(FAR, "app:new", None).await?;
-    fixture.until_condition("gone", |it| it.is_none()).await?;
-    let in_cell: Api<WorkloadDeployment> = fixture.space.in_cell(FAR);
-    let left = in_cell.get(DEPLOYMENT).await?.metadata.annotations;
-    let left = left.unwrap_or_default();
-    ensure!(!left.contains_key(annotations::CELL_RULES), "{left:?}");
-    fixture.space.until_settled("web", 2).await?;
+    nothing_is_left(&fixture, &policies).await?;
     federation.stop().await;
     Ok(())
 }
@@ -193,6 +173,52 @@ async fn dry_run(federation: &Federation, images: &Value) -> anyhow::Result<()> 
     Ok(())
 }
 
+/// After the deletion of the rule, the Instances are as the customer wants them.
+async fn nothing_is_left(
+    fixture: &Fixture<'_>,
+    policies: &Api<ClusterOverridePolicy>,
+) -> anyhow::Result<()> {
+    let params = DeleteParams::default();
+    fixture.rules().delete(RULE, &params).await?;
+    wait::gone(policies, POLICY, WITHIN).await?;
+    fixture.until_image(FAR, "app:new", None).await?;
+    fixture.until_condition("gone", |it| it.is_none()).await?;
+    let in_cell: Api<WorkloadDeployment> = fixture.space.in_cell(FAR);
+    let left = in_cell.get(DEPLOYMENT).await?.metadata.annotations;
+    let left = left.unwrap_or_default();
+    ensure!(!left.contains_key(annotations::CELL_RULES), "{left:?}");
+    fixture.space.until_settled("web", 2).await?;
+    Ok(())
+}
+
+/// A rule that selects no cell gets its status in a pass over all rules, and that pass writes nothing else.
+async fn at_rest_nothing_is_written(
+    fixture: &Fixture<'_>,
+    policies: &Api<ClusterOverridePolicy>,
+) -> anyhow::Result<()> {
+    let versions = async || {
+        let rule = fixture.rules().get(RULE).await?;
+        let policy = policies.get(POLICY).await?;
+        anyhow::Ok([rule.metadata, policy.metadata].map(|it| it.resource_version))
+    };
+    let before = versions().await?;
+    let mut nowhere = rule(&json!({}));
+    nowhere["metadata"]["name"] = json!("nowhere");
+    nowhere["spec"]["cells"] = json!({"matchLabels": {"example.com/site": "nowhere"}});
+    create(&fixture.rules(), nowhere).await?;
+    let is_accepted = |rule: &CellRule| {
+        let status = rule.status.clone().unwrap_or_default();
+        condition::is_true(&status.conditions, cell_rules::ACCEPTED)
+    };
+    wait::until(&fixture.rules(), "nowhere", "accepted", WITHIN, is_accepted).await?;
+    ensure!(versions().await? == before, "written at rest");
+    fixture
+        .rules()
+        .delete("nowhere", &DeleteParams::default())
+        .await?;
+    Ok(())
+}
+
 async fn start(federation: &Federation) -> anyhow::Result<Fixture<'_>> {
     let space = Space::create(federation, "rules").await?;
     let workload = space
@@ -223,6 +249,14 @@ async fn the_api_server_refuses_invalid_rules(rules: &Api<DynamicObject>) -> any
         ),
         (
             json!({"labels": [{"key": "a b", "value": "a"}]}),
+            "spec.rules.labels[0].key",
+        ),
+        (
+            json!({"labels": [{"key": "a".repeat(64), "value": "a"}]}),
+            "spec.rules.labels[0].key",
+        ),
+        (
+            json!({"labels": [{"key": "a..b/c", "value": "a"}]}),
             "spec.rules.labels[0].key",
         ),
         (

@@ -21,6 +21,9 @@ use crate::objects::{StringMap, is_terminating};
 /// have 256 KiB of annotations.
 pub(crate) const CELL_RULES_MAX: usize = 64 * 1024;
 
+/// Most bytes of the policy. An API server stores objects of up to 1.5 MiB.
+pub(crate) const POLICY_MAX: usize = 1024 * 1024;
+
 /// The rules of the cells.
 #[derive(Debug, Default, PartialEq)]
 pub struct RulesOfCells {
@@ -113,6 +116,17 @@ pub(super) fn policy(rules: &RulesOfCells) -> Option<ClusterOverridePolicySpec> 
     (!groups.is_empty()).then(|| policy_of(groups))
 }
 
+/// Returns a sentence if the policy is too large to be stored.
+pub(super) fn too_large(policy: Option<&ClusterOverridePolicySpec>) -> Option<String> {
+    let size = serde_json::to_string(policy?).unwrap_or_default().len();
+    (size > POLICY_MAX).then(|| {
+        format!(
+            "the rules of all cells have {size} bytes together, and the maximum is {POLICY_MAX}: let more cells have the \
+             same rules"
+        )
+    })
+}
+
 /// Returns the rules of each cell that a policy has, by the name of the cell. The second list has a sentence for each part
 /// that cannot be read.
 pub fn rules_in_policy(
@@ -173,35 +187,40 @@ fn policy_of(groups: BTreeMap<String, Vec<String>>) -> ClusterOverridePolicySpec
     }
 }
 
-/// Returns the statuses that differ from those of the rules. `refusal` is the error of the hub about the policy.
+/// Returns the statuses that differ from those of the rules. `refusal` returns why the policy is not
+/// written, if it is not.
 pub(super) fn changed_statuses<'r>(
     rules: &'r [Arc<CellRule>],
     of_cells: &RulesOfCells,
-    refusal: Option<&str>,
+    refusal: impl Fn(&CellRule) -> Option<String>,
     now: Timestamp,
 ) -> Vec<(&'r CellRule, CellRuleStatus)> {
     let mut cells_of = BTreeMap::<&str, i32>::new();
     for name in of_cells.cells.values().flat_map(|it| &it.names) {
         *cells_of.entry(name).or_default() += 1;
     }
-    let refused = refusal.map(|refusal| Problem {
-        reason: reason::POLICY_REFUSED,
-        message: refusal.to_owned(),
-    });
     let status = |rule: &'r Arc<CellRule>| {
         let name = rule.name_any();
-        let cells = cells_of.get(name.as_str()).copied().unwrap_or_default();
+        let former = rule.status.clone().unwrap_or_default();
+        let refused = refusal(rule).map(|message| Problem {
+            reason: reason::POLICY_REFUSED,
+            message,
+        });
+        let cells = match refused {
+            // The cells keep what they have.
+            Some(_) => former.cells,
+            None => cells_of.get(name.as_str()).copied().unwrap_or_default(),
+        };
         let (status, reason, message) = match of_cells.problems.get(&name).or(refused.as_ref()) {
             Some(problem) => {
                 let message = problem.message.clone();
                 (ConditionStatus::False, problem.reason, message)
             }
             None => {
-                let message = format!("{cells} cells have the rule");
+                let message = format!("cells with the rule: {cells}");
                 (ConditionStatus::True, reason::ACCEPTED, message)
             }
         };
-        let former = rule.status.clone().unwrap_or_default();
         let mut conditions = former.conditions;
         let generation = rule.metadata.generation;
         let accepted = Condition::new(ACCEPTED, status, reason, message, now);

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::triggers::all_rules;
 use super::*;
-use crate::fixtures::servers::{FakePlanes, converge, reconcile, settle, take_writes};
+use crate::fixtures::servers::{FakePlanes, context, converge, reconcile, settle, take_writes};
 
 fn cluster(name: &str, tier: &str) -> Value {
     json!({
@@ -97,12 +97,50 @@ async fn a_rule_that_cannot_be_decoded_changes_nothing() {
     assert_eq!(policy(&planes.hub).unwrap().spec, former);
 }
 
+/// A watch that goes on after a failure reports only what has changed since.
+#[tokio::test(start_paused = true)]
+async fn a_cache_that_is_not_current_is_waited_for() {
+    let (planes, controller) = start(vec![cluster("b", "far")]).await;
+    let down = Fault::refuse(503).of::<api::karmada::Cluster>();
+    planes.hub.fail(down);
+    planes.hub.interrupt();
+    settle().await;
+    planes.hub.put(rule("far", "x"));
+    settle().await;
+    let outcome = controller.reconcile(&context(), all_rules()).await.unwrap();
+    assert_eq!(outcome, Outcome::Again(NOT_CURRENT));
+    assert!(policy(&planes.hub).is_none());
+    planes.hub.heal();
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(pass(&planes, &controller).await, [CREATE, STATUS]);
+}
+
+/// It is not known whether the cells have the rules.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_claimed_while_the_policy_cannot_be_written() {
+    let (planes, controller) = start(vec![cluster("b", "far"), rule("far", "x")]).await;
+    for code in [409, 413, 500] {
+        let fault = Fault::refuse(code)
+            .of::<ClusterOverridePolicy>()
+            .on_writes();
+        planes.hub.fail(fault);
+        reconcile(&controller, all_rules())
+            .await
+            .unwrap()
+            .unwrap_err();
+        let far: CellRule = planes.hub.get("", "far").unwrap();
+        assert_eq!(far.status, None, "{code}");
+        planes.hub.heal();
+    }
+    assert_eq!(pass(&planes, &controller).await.last().unwrap(), STATUS);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_hub_that_refuses_the_policy_is_shown() {
     let (planes, controller) = start(vec![cluster("b", "far"), rule("far", "x")]).await;
     planes
         .hub
-        .fail(Fault::refuse(422).of::<ClusterOverridePolicy>());
+        .fail(Fault::refuse(422).of::<ClusterOverridePolicy>().on_writes());
     reconcile(&controller, all_rules())
         .await
         .unwrap()

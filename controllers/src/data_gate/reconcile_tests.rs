@@ -7,6 +7,7 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::*;
+use crate::cell::rules::with_rules;
 use crate::fixtures::servers::{
     CellPlanes, HUB_NAMESPACE, context, object_key, settle, take_writes,
 };
@@ -82,6 +83,22 @@ async fn the_condition_and_then_the_gate_follow_the_companion() {
         .cell
         .remove::<k8s_openapi::api::core::v1::Secret>(HUB_NAMESPACE, "token");
     assert_eq!(look(&planes, &controller()).await, [""; 0]);
+}
+
+/// The Instance was made with the rules of the cell, so its hash is that of the changed template.
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_was_made_with_rules_is_of_the_template() {
+    let [mut owner, mut own] = <[Value; 2]>::try_from(gated()).unwrap();
+    let rules = r#"{"labels":[{"key":"site","value":"far"}]}"#;
+    owner["metadata"]["annotations"][annotations::CELL_RULES] = json!(rules);
+    let with = with_rules(Arc::new(object(owner.clone())));
+    let hash = &mut own["spec"]["controller"]["templateHash"];
+    assert_ne!(*hash, json!(template_hash(&with)));
+    *hash = json!(template_hash(&with));
+    let planes = CellPlanes::start(vec![owner, own, companion("u/7")], Vec::new()).await;
+    let controller = DataGateController::new(Arc::clone(&planes.caches), true, &planes.metrics);
+    look(&planes, &controller).await;
+    assert!(!is_closed(&planes));
 }
 
 #[tokio::test(start_paused = true)]

@@ -32,8 +32,7 @@ use crate::runtime::triggers::{HubSource, wake};
 use crate::runtime::wiring::{Wiring, for_each_version};
 
 /// The log message when Clusters cannot be watched.
-const WITHOUT_CLUSTERS: &str =
-    "the status of a WorkloadDeployment does not show cells that are unreachable or missing";
+const WITHOUT_CLUSTERS: &str = "the status of a WorkloadDeployment does not show cells that are unreachable or missing, and CellRules have no effect";
 /// The log message when CellRules or ClusterOverridePolicies cannot be watched.
 const WITHOUT_CELL_RULES: &str = "CellRules have no effect";
 /// The log message when ResourceBindings cannot be watched.

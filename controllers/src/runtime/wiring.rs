@@ -226,7 +226,7 @@ impl<'a> Wiring<'a> {
         self.watch_until_known(what, without, reflector, client, known);
     }
 
-    /// Watches all objects of a kind that only affects reports. Controllers do not wait for its first list.
+    /// Watches all objects of a kind without which the other controllers work. They do not wait for its first list.
     pub(crate) fn watch_in_background<K>(
         &mut self,
         what: &'static str,

@@ -9,9 +9,17 @@ use kube::Client;
 
 use crate::status_error::StatusError;
 
+/// Whose credentials a forwarded request has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Credentials {
+    /// Those of the client that forwards.
+    Own,
+    /// Those in the header of the caller.
+    OfCaller,
+}
+
 /// Hop-by-hop headers, and headers that the client sets itself.
-const NOT_FORWARDED: [HeaderName; 7] = [
-    header::AUTHORIZATION,
+const NOT_FORWARDED: [HeaderName; 6] = [
     header::CONNECTION,
     header::CONTENT_LENGTH,
     header::HOST,
@@ -27,7 +35,7 @@ pub(crate) fn client(mut config: kube::Config) -> anyhow::Result<Client> {
     Client::try_from(config).context("a client for the requests of others")
 }
 
-/// Forwards a request with the client's own identity. The body of the returned answer is a stream.
+/// Forwards a request. The body of the returned answer is a stream.
 ///
 /// # Errors
 ///
@@ -36,9 +44,13 @@ pub(crate) async fn forward(
     client: &Client,
     mut parts: Parts,
     body: Incoming,
+    credentials: Credentials,
 ) -> Result<http::Response<kube::client::Body>, StatusError> {
     parts.version = http::Version::HTTP_11;
     strip(&mut parts.headers);
+    if credentials == Credentials::Own {
+        parts.headers.remove(header::AUTHORIZATION);
+    }
     // Only response bodies are streamed, because request bodies are small.
     let body = body.collect().await.map_err(|error| {
         StatusError::new(StatusCode::BAD_REQUEST, "BadRequest", &error.to_string())

@@ -55,6 +55,7 @@ mod registration;
 pub mod rights;
 pub mod rivals;
 mod serve;
+pub mod site_proxy;
 mod status_error;
 pub mod tether;
 pub mod uplink;

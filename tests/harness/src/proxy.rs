@@ -18,7 +18,7 @@ use kube::Client;
 use multicluster::connect;
 use tokio::sync::watch;
 
-use crate::forward::{self, forward};
+use crate::forward::{self, Credentials, forward};
 use crate::pki::Pki;
 use crate::serve::{BoxedBody, HttpsServer};
 use crate::status_error::StatusError;
@@ -114,7 +114,7 @@ impl Behind {
             Some(ProxyFault::Truncate) | None => {}
         }
         let (parts, body) = request.into_parts();
-        let send = forward(&self.upstream, parts, body);
+        let send = forward(&self.upstream, parts, body, Credentials::Own);
         let answer = match request_info.is_write() {
             true => self.writes.count(send).await?,
             false => send.await,

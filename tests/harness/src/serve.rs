@@ -24,6 +24,15 @@ use crate::pki::Pki;
 /// The body of a response.
 pub(crate) type BoxedBody = UnsyncBoxBody<Bytes, kube::Error>;
 
+/// The versions of HTTP that a server speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HttpVersions {
+    /// HTTP/1.1 and HTTP/2.
+    All,
+    /// HTTP/1.1 only.
+    Http1,
+}
+
 /// A server on loopback. When the value is dropped, its connections close.
 pub(crate) struct HttpsServer {
     port: u16,
@@ -40,7 +49,19 @@ impl HttpsServer {
     where
         F: Future<Output = Option<Response<BoxedBody>>> + Send + 'static,
     {
-        let acceptor = TlsAcceptor::from(Arc::new(tls(pki)?));
+        Self::start_with(pki, HttpVersions::All, handle).await
+    }
+
+    /// Serves as [`Self::start`] does, with these versions of HTTP.
+    pub(crate) async fn start_with<F>(
+        pki: &Pki,
+        versions: HttpVersions,
+        handle: impl Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+    ) -> anyhow::Result<Self>
+    where
+        F: Future<Output = Option<Response<BoxedBody>>> + Send + 'static,
+    {
+        let acceptor = TlsAcceptor::from(Arc::new(tls(pki, versions)?));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let port = listener.local_addr()?.port();
         let task = tokio::spawn(async move {
@@ -57,6 +78,11 @@ impl HttpsServer {
         });
         let task = task.abort_handle();
         Ok(Self { port, task })
+    }
+
+    /// Returns the port of the server.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
     }
 
     /// Returns the base URL of the server.
@@ -90,7 +116,7 @@ where
         .await;
 }
 
-fn tls(pki: &Pki) -> anyhow::Result<ServerConfig> {
+fn tls(pki: &Pki, versions: HttpVersions) -> anyhow::Result<ServerConfig> {
     let open = |name: &str| {
         let path = pki.file(name);
         let file = File::open(&path).with_context(|| path.display().to_string())?;
@@ -103,6 +129,9 @@ fn tls(pki: &Pki) -> anyhow::Result<ServerConfig> {
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
         .with_single_cert(chain, key)?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.alpn_protocols = match versions {
+        HttpVersions::All => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+        HttpVersions::Http1 => vec![b"http/1.1".to_vec()],
+    };
     Ok(config)
 }

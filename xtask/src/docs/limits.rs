@@ -9,7 +9,7 @@ use super::Section;
 use super::citations::rust_files;
 
 /// Crate, name and meaning of a constant. The name is unique in its crate.
-const CONSTANTS: [(&str, &str, &str); 68] = [
+const CONSTANTS: [(&str, &str, &str); 69] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
@@ -242,6 +242,11 @@ const CONSTANTS: [(&str, &str, &str); 68] = [
         "controllers",
         "CELL_RULES_MAX",
         "Most bytes of the rules of a cell together.",
+    ),
+    (
+        "controllers",
+        "POLICY_MAX",
+        "Most bytes of the ClusterOverridePolicy with the rules of all cells.",
     ),
     (
         "api",

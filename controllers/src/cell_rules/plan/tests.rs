@@ -100,7 +100,7 @@ fn a_rule_that_cannot_count_is_reported_and_the_others_count() {
     let of_cells = rules_of_cells(rules.iter().map(AsRef::as_ref), &cells);
     assert_eq!(of_cells.cells["a"].names, ["right"]);
     let now = crate::fixtures::now();
-    let statuses = changed_statuses(&rules, &of_cells, None, now);
+    let statuses = changed_statuses(&rules, &of_cells, |_| None, now);
     let shown = statuses.iter().map(|(rule, status)| {
         let condition = &status.conditions[0];
         (
@@ -114,7 +114,7 @@ fn a_rule_that_cannot_count_is_reported_and_the_others_count() {
         ("bad", "Invalid", "spec.rules.images[].prefix is empty"),
         ("large", "TooLarge", "cell a would have"),
         ("odd", "Invalid", "spec.cells: "),
-        ("right", "Accepted", "1 cells have the rule"),
+        ("right", "Accepted", "cells with the rule: 1"),
     ] {
         let found = shown.iter().find(|(of, ..)| of == name).unwrap();
         assert!(found.1 == reason && found.2.contains(message), "{found:?}");
@@ -126,10 +126,10 @@ fn a_settled_rule_has_no_new_status() {
     let mut settled = rule("right", &json!({}), &label("x"));
     let cells = cells(&[("a", &[])]);
     let now = crate::fixtures::now();
-    let of = |rule: &Arc<CellRule>, refusal| {
+    let of = |rule: &Arc<CellRule>, refusal: Option<&str>| {
         let rules = [Arc::clone(rule)];
         let of_cells = rules_of_cells([rule.as_ref()], &cells);
-        let changed = changed_statuses(&rules, &of_cells, refusal, now);
+        let changed = changed_statuses(&rules, &of_cells, |_| refusal.map(str::to_owned), now);
         changed.into_iter().map(|(_, status)| status).next()
     };
     let status = of(&settled, None).unwrap();
@@ -137,4 +137,27 @@ fn a_settled_rule_has_no_new_status() {
     assert_eq!(of(&settled, None), None);
     let refused = of(&settled, Some("no")).unwrap();
     assert_eq!(refused.conditions[0].reason, "PolicyRefused");
+    assert_eq!(refused.cells, 1, "the cell keeps the rule");
+}
+
+#[test]
+fn a_policy_that_cannot_be_stored_is_not_written() {
+    let name = |number: usize| format!("c{number}");
+    let of_number = |number: usize| {
+        let value = "x".repeat(CELL_RULES_MAX / 2);
+        rule(
+            &name(number),
+            &json!({"matchLabels": {"name": name(number)}}),
+            &json!({"env": [{"name": name(number), "value": value}]}),
+        )
+    };
+    for (count, fits) in [(10, true), (40, false)] {
+        let rules: Vec<_> = (0..count).map(of_number).collect();
+        let cells =
+            (0..count).map(|it| (name(it), StringMap::from([("name".to_owned(), name(it))])));
+        let of_cells = rules_of_cells(rules.iter().map(AsRef::as_ref), &cells.collect());
+        assert_eq!(of_cells.cells.len(), count);
+        let policy = policy(&of_cells);
+        assert_eq!(too_large(policy.as_ref()).is_none(), fits);
+    }
 }

@@ -1,12 +1,23 @@
 //! Puts proxies between compute-federation and its API servers.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use api::rights::{NAMESPACE, SERVICE_ACCOUNT};
+use kube::Client;
+use multicluster::connect;
+use serde_json::json;
+
 use super::Federation;
+use crate::objects;
 use crate::plane::Plane;
 use crate::proxy::{Proxy, WriteCounter};
 use crate::rights::PlaneUser;
+use crate::site_proxy::{ConnectProxy, ConnectionLimits, ReverseProxy};
+
+/// The paths below which the reverse proxies serve the project and the hub.
+const PREFIXES: [&str; 2] = ["/sites/project", "/sites/hub"];
 
 /// The proxies in front of the API servers of the management plane.
 pub struct Proxies {
@@ -57,6 +68,69 @@ impl Federation {
             hub,
             writes,
         })
+    }
+
+    /// Restarts compute-federation in the management plane. Its requests then go through reverse proxies, with a token
+    /// for each API server. The first proxy is in front of the project, the second in front of the hub.
+    ///
+    /// # Errors
+    ///
+    /// When compute-federation does not become ready.
+    pub async fn put_reverse_proxies(
+        &self,
+        limits: ConnectionLimits,
+    ) -> anyhow::Result<[ReverseProxy; 2]> {
+        let [project, hub] = [(&self.project, PREFIXES[0]), (&self.hub, PREFIXES[1])].map(
+            async |(plane, prefix)| {
+                let proxy =
+                    ReverseProxy::start(&self.pki, plane, prefix, limits, &self.directory).await?;
+                let metadata = json!({"name": NAMESPACE});
+                let namespace =
+                    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
+                objects::apply(&plane.client(), &namespace).await?;
+                let token = objects::token(&plane.client(), NAMESPACE, SERVICE_ACCOUNT).await?;
+                let credentials = format!("{{token: {token}}}");
+                let file = format!("{}-reverse-proxy.kubeconfig", plane.name());
+                let file = self.directory.join(file);
+                fs::write(&file, self.pki.kubeconfig_of(&proxy.url(), &credentials))?;
+                anyhow::Ok((proxy, file))
+            },
+        );
+        let ((project, of_project), (hub, of_hub)) = tokio::try_join!(project, hub)?;
+        self.reach(&of_project, &of_hub).await?;
+        Ok([project, hub])
+    }
+
+    /// Restarts compute-federation in a cell. Its requests to the hub then go through this proxy.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such cell, or compute-federation does not become ready.
+    pub async fn put_connect_proxy(&self, cell: &str, proxy: &ConnectProxy) -> anyhow::Result<()> {
+        let direct = self
+            .pki
+            .user_kubeconfig(self.hub.port(), &PlaneUser::cell(cell))?;
+        let through = direct.replace("server:", &format!("proxy-url: '{}', server:", proxy.url()));
+        let file = self.directory.join(format!("{cell}-connect.kubeconfig"));
+        fs::write(&file, through)?;
+        let mut manager = self.cell_manager(cell)?.lock().await;
+        manager.kill().await;
+        manager.set_path("federation-kubeconfig", &file);
+        manager.restart().await
+    }
+
+    /// Returns a client that reaches the hub through a reverse proxy with a client certificate of all rights.
+    ///
+    /// # Errors
+    ///
+    /// When the client cannot be made.
+    pub async fn with_client_certificate(&self, proxy: &ReverseProxy) -> anyhow::Result<Client> {
+        let direct = fs::read_to_string(self.hub.kubeconfig())?;
+        let server = format!("https://127.0.0.1:{}", self.hub.port());
+        let file = self.directory.join("certificate-reverse-proxy.kubeconfig");
+        fs::write(&file, direct.replace(&server, &proxy.url()))?;
+        let config = connect::kubeconfig(&file, None).await?;
+        Ok(connect::client(config, "harness")?)
     }
 
     /// Undoes [`put_proxies`](Self::put_proxies). Restarts compute-federation again.

@@ -12,7 +12,7 @@ use super::gate::Gate;
 use super::lock;
 use super::route::{Route, route};
 use super::user::MiloUser;
-use crate::forward::forward;
+use crate::forward::{Credentials, forward};
 use crate::serve::BoxedBody;
 use crate::status_error::StatusError;
 
@@ -88,7 +88,7 @@ impl Front {
         };
         parts.uri = Uri::try_from(uri).map_err(|error| broken(&error))?;
         parts.headers.extend(impersonation);
-        let answer = forward(&upstream.client, parts, body).await?;
+        let answer = forward(&upstream.client, parts, body, Credentials::Own).await?;
         // The gate may have closed while the request was forwarded. Then the answer is held too.
         let _ = upstream.gate.pass(&Method::GET).await;
         Ok(answer.map(|body| upstream.gate.hold(body)))

@@ -1,6 +1,7 @@
 //! Classifies requests.
 
-use http::{HeaderMap, Method, Request, header};
+use http::request::Parts;
+use http::{HeaderMap, Method, Request, Uri, header};
 
 /// Resources whose writes are not counted. A controller does not need to repeat such a write.
 const NO_WRITES: [&str; 2] = ["leases", "events"];
@@ -22,15 +23,23 @@ pub struct RequestInfo {
 
 impl RequestInfo {
     pub(super) fn of<B>(request: &Request<B>) -> Self {
+        Self::new(request.method(), request.uri(), request.headers())
+    }
+
+    pub(crate) fn of_parts(request: &Parts) -> Self {
+        Self::new(&request.method, &request.uri, &request.headers)
+    }
+
+    fn new(method: &Method, uri: &Uri, headers: &HeaderMap) -> Self {
         let user_agent = |headers: &HeaderMap| {
             let value = headers.get(header::USER_AGENT)?.to_str().ok()?;
             Some(value.to_owned())
         };
         Self {
-            method: request.method().clone(),
-            path: request.uri().path().to_owned(),
-            query: request.uri().query().unwrap_or_default().to_owned(),
-            user_agent: user_agent(request.headers()).unwrap_or_default(),
+            method: method.clone(),
+            path: uri.path().to_owned(),
+            query: uri.query().unwrap_or_default().to_owned(),
+            user_agent: user_agent(headers).unwrap_or_default(),
         }
     }
 

@@ -1,0 +1,108 @@
+//! Checks the values of rules. The CRD has the same checks, but an operator can also write the annotation.
+
+use std::collections::BTreeSet;
+
+use super::{CellRules, EnvRule, LabelRule, RULES_MAX};
+
+/// Form of the key of a label: a DNS subdomain, and a name of at most 63 characters.
+pub(super) const LABEL_KEY: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$";
+/// Form of the value of a label.
+pub(super) const LABEL_VALUE: &str = "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$";
+/// Form of the keys that only the platform sets.
+pub(super) const PLATFORM_KEY: &str = r"^([-a-z0-9.]+\.)?datumapis\.com/";
+/// Longest prefix of the key of a label.
+const PREFIX_MAX: usize = 253;
+/// Longest name in the key of a label, and longest value.
+const NAME_MAX: usize = 63;
+
+impl CellRules {
+    /// Returns a sentence for each value that is not allowed. Each begins with the field.
+    pub fn problems(&self) -> Vec<String> {
+        let Self {
+            env,
+            images,
+            instance_types,
+            labels,
+        } = self;
+        let mut problems = Vec::new();
+        for (list, keys) in [
+            ("env[].name", keys(env, |rule| &rule.name)),
+            ("images[].prefix", keys(images, |rule| &rule.prefix)),
+            (
+                "instanceTypes[].from",
+                keys(instance_types, |rule| &rule.from),
+            ),
+            ("labels[].key", keys(labels, |rule| &rule.key)),
+        ] {
+            if keys.len() > usize::try_from(RULES_MAX).unwrap_or_default() {
+                let (name, _) = list.split_once('[').unwrap_or_default();
+                problems.push(format!(
+                    "{name} has {} entries; the maximum is {RULES_MAX}",
+                    keys.len()
+                ));
+            }
+            let mut seen = BTreeSet::new();
+            for key in keys {
+                if key.is_empty() {
+                    problems.push(format!("{list} is empty"));
+                }
+                if !seen.insert(key) {
+                    problems.push(format!("{list}: {key:?} is there twice"));
+                }
+            }
+        }
+        if images.iter().any(|rule| rule.replacement.is_empty()) {
+            problems.push("images[].replacement is empty".to_owned());
+        }
+        if instance_types.iter().any(|rule| rule.to.is_empty()) {
+            problems.push("instanceTypes[].to is empty".to_owned());
+        }
+        for EnvRule { name, .. } in env.iter().filter(|rule| rule.name.contains('=')) {
+            problems.push(format!("env[].name: {name:?} contains `=`"));
+        }
+        problems.extend(labels.iter().filter_map(label_problem));
+        problems
+    }
+}
+
+fn keys<T>(rules: &[T], key: fn(&T) -> &String) -> Vec<&str> {
+    rules.iter().map(|rule| key(rule).as_str()).collect()
+}
+
+fn label_problem(rule: &LabelRule) -> Option<String> {
+    let LabelRule { key, value } = rule;
+    let (prefix, name) = match key.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, key.as_str()),
+    };
+    if !is_name(name) || !prefix.is_none_or(is_subdomain) {
+        return (!key.is_empty()).then(|| format!("labels[].key: {key:?} is no key of a label"));
+    }
+    if prefix.is_some_and(|it| it == "datumapis.com" || it.ends_with(".datumapis.com")) {
+        return Some(format!("labels[].key: {key:?} belongs to the platform"));
+    }
+    let is_value = value.is_empty() || is_name(value);
+    (!is_value).then(|| format!("labels[].value: {value:?} is no value of a label"))
+}
+
+/// Returns whether the text has the form of a label value that is not empty.
+fn is_name(text: &str) -> bool {
+    let is_edge = |edge: Option<char>| edge.is_some_and(|it| it.is_ascii_alphanumeric());
+    text.len() <= NAME_MAX
+        && is_edge(text.chars().next())
+        && is_edge(text.chars().next_back())
+        && text
+            .chars()
+            .all(|it| it.is_ascii_alphanumeric() || "-_.".contains(it))
+}
+
+/// Returns whether the text is a DNS subdomain (RFC 1123).
+fn is_subdomain(text: &str) -> bool {
+    let is_part = |part: &str| {
+        is_name(part)
+            && part
+                .chars()
+                .all(|it| it == '-' || it.is_ascii_digit() || it.is_ascii_lowercase())
+    };
+    text.len() <= PREFIX_MAX && text.split('.').all(is_part)
+}

@@ -1,0 +1,184 @@
+//! Tests of compute-federation and Karmada behind proxies that close connections.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use api::Workload;
+use api::karmada::Cluster;
+use harness::site_proxy::{ConnectProxy, ConnectionLimits, ReverseProxy};
+use harness::{Federation, wait};
+use http::Method;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::ListParams;
+use kube::{Api, Error};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::fixture::{self, DFW, ORD, Space, WITHIN, patch};
+
+/// Shorter than at real sites, so that many connections are closed within a test.
+const LIMITS: ConnectionLimits = ConnectionLimits {
+    idle: Duration::from_secs(2),
+    age: Duration::from_secs(7),
+};
+/// How many connections each proxy closes before and during the changes.
+const CLOSED: usize = 5;
+/// Changes whose time is measured.
+const CHANGES: usize = 6;
+/// Time limit for a change.
+const CHANGED: Duration = Duration::from_secs(10);
+
+/// The management process reaches the project and the hub below paths, with tokens, over HTTP/1.1. A cell reaches the hub
+/// through CONNECT with a client certificate, and so does Karmada a push cell. All these proxies close idle and old
+/// connections.
+pub(crate) async fn everything_behind_proxies() -> anyhow::Result<()> {
+    let federation = fixture::start("proxies").await?;
+    let space = Space::create(&federation, "proxies").await?;
+    space
+        .create_workload("web", &[("us", &["DFW", "ORD"], 1)])
+        .await?;
+    space.until_settled("web", 2).await?;
+    let direct = changes(&space, "direct", &[]).await?;
+
+    let reverse = federation.put_reverse_proxies(LIMITS).await?;
+    let connect = ConnectProxy::start(LIMITS).await?;
+    federation.put_connect_proxy(DFW, &connect).await?;
+    let of_karmada = ConnectProxy::start(LIMITS).await?;
+    let clusters: Api<Cluster> = Api::all(federation.hub().client());
+    let change = json!({"spec": {"proxyURL": of_karmada.url()}});
+    patch(&clusters, ORD, change).await?;
+    // The first change opens what the proxies then close.
+    changes_once(&space, "app:first").await?;
+    let logged = log_length(&federation).await?;
+    for proxy in &reverse {
+        proxy.take_requests();
+    }
+    until_closed(&reverse, CLOSED).await?;
+
+    let through = changes(&space, "through", &reverse).await?;
+    until_closed(&reverse, CLOSED).await?;
+    ensure!(connect.opened() > 0, "the cell uses no proxy");
+    ensure!(of_karmada.opened() > 0, "Karmada uses no proxy");
+    eprintln!("a change takes, in seconds: direct {direct:.2?}, through proxies {through:.2?}");
+    let counts = [
+        reverse[0].closed(),
+        reverse[1].closed(),
+        connect.closed(),
+        of_karmada.closed(),
+    ];
+    eprintln!("connections closed: project, hub, cell to hub, Karmada to cell {counts:?}");
+    closed_watches_are_routine(&federation, &reverse, logged).await?;
+    a_client_certificate_ends_at_the_proxy(&federation, &reverse[1]).await?;
+    federation.stop().await;
+    Ok(())
+}
+
+/// Waits until each proxy has closed this many connections more.
+async fn until_closed(proxies: &[ReverseProxy], count: usize) -> anyhow::Result<()> {
+    let before: Vec<_> = proxies.iter().map(ReverseProxy::closed).collect();
+    let closed = || async {
+        for (proxy, before) in proxies.iter().zip(&before) {
+            let since = proxy.closed() - before;
+            ensure!(since >= count, "{}: {since} closed", proxy.url());
+        }
+        Ok(())
+    };
+    wait::eventually("connections are closed", WITHIN, closed).await
+}
+
+/// Returns the times of changes of a Workload until its status is current, in seconds. Each change meets other
+/// connections.
+async fn changes(
+    space: &Space<'_>,
+    label: &str,
+    proxies: &[ReverseProxy],
+) -> anyhow::Result<Vec<f64>> {
+    let mut times = Vec::new();
+    for number in 0..CHANGES {
+        times.push(changes_once(space, &format!("{label}:{number}")).await?);
+        until_closed(proxies, 1).await?;
+    }
+    Ok(times)
+}
+
+async fn changes_once(space: &Space<'_>, image: &str) -> anyhow::Result<f64> {
+    let begin = Instant::now();
+    let mut template = fixture::template();
+    let containers = &mut template["spec"]["runtime"]["sandbox"]["containers"];
+    for container in containers.as_array_mut().into_iter().flatten() {
+        container["image"] = json!(image);
+    }
+    let change = json!({"spec": {"template": template}});
+    patch(&space.in_project::<Workload>(), "web", change).await?;
+    for cell in [DFW, ORD] {
+        let has = |instance: &api::Instance| {
+            let sandbox = instance.spec.runtime.sandbox.as_ref();
+            sandbox.is_some_and(|it| it.containers.iter().all(|it| it.image == image))
+        };
+        let name = format!("web-us-{}-0", if cell == DFW { "dfw" } else { "ord" });
+        wait::until(&space.in_cell(cell), &name, image, CHANGED, has).await?;
+    }
+    space.until_settled("web", 2).await?;
+    Ok(begin.elapsed().as_secs_f64())
+}
+
+async fn log_length(federation: &Federation) -> anyhow::Result<usize> {
+    let log = federation.management()?.lock().await.log();
+    Ok(fs::read(&log).context(log.display().to_string())?.len())
+}
+
+/// Closed watches cause no list and no warning.
+async fn closed_watches_are_routine(
+    federation: &Federation,
+    proxies: &[ReverseProxy],
+    logged: usize,
+) -> anyhow::Result<()> {
+    let log = federation.management()?.lock().await.log();
+    let log = fs::read_to_string(&log).context(log.display().to_string())?;
+    let since = log.get(logged..).unwrap_or_default();
+    let is_problem = |line: &&str| line.contains("WARN") || line.contains("ERROR");
+    let problems: Vec<_> = since.lines().filter(is_problem).collect();
+    ensure!(problems.is_empty(), "{problems:#?}");
+    for proxy in proxies {
+        let requests = proxy.take_requests();
+        let watches = requests.iter().filter(|it| it.is_watch()).count();
+        ensure!(watches >= CLOSED, "{}: {watches} watches", proxy.url());
+        let is_list = |path: &str| {
+            let kind = path.rsplit('/').next().unwrap_or_default();
+            [
+                "instances",
+                "workloaddeployments",
+                "workloads",
+                "namespaces",
+                "networks",
+            ]
+            .contains(&kind)
+        };
+        let lists = requests.iter().filter(|it| {
+            let is_named = it.query.contains("fieldSelector");
+            it.method == Method::GET && !it.is_watch() && !is_named && is_list(&it.path)
+        });
+        let lists: Vec<_> = lists.collect();
+        ensure!(lists.is_empty(), "{lists:#?}");
+    }
+    Ok(())
+}
+
+/// The API server does not see a client certificate behind a proxy that ends TLS.
+async fn a_client_certificate_ends_at_the_proxy(
+    federation: &Federation,
+    proxy: &ReverseProxy,
+) -> anyhow::Result<()> {
+    let client = federation.with_client_certificate(proxy).await?;
+    let listed = Api::<Namespace>::all(client)
+        .list(&ListParams::default())
+        .await;
+    match listed {
+        Err(Error::Api(status)) => {
+            ensure!(status.message.contains("system:anonymous"), "{status:?}");
+            Ok(())
+        }
+        other => anyhow::bail!("{other:?}"),
+    }
+}
