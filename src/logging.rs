@@ -13,9 +13,11 @@ use writer::LogWriter;
 
 pub(crate) use writer::FlushGuard;
 
-/// Silences a warning of kube-runtime that is repeated at each attempt of a forbidden watch. The caches of
-/// `multicluster` log the problem once. `--log-level` can override this filter.
-const QUIET: &str = "kube_runtime::watcher=error";
+/// Silences warnings of kube-rs: of the watcher, about each attempt of a forbidden watch, and of the client, about each
+/// watch that a proxy closes. The caches of `multicluster` log such a problem once if it lasts. `--log-level` can override
+/// this filter.
+const QUIET: &str =
+    "kube_runtime::watcher=error,kube_client::client=error,kube_client::client::tls=warn";
 
 /// Starts logging. The log is complete when the guard has been dropped.
 pub(crate) fn start(args: &LogArgs) -> FlushGuard {

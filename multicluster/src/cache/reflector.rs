@@ -9,13 +9,13 @@ use std::mem;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::runtime::watcher::Event;
+use kube::runtime::watcher::{self, Event};
 use kube::{Client, Resource};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::change::Change;
 use super::entry::{CacheEntry, NamespacedName};
@@ -24,7 +24,7 @@ use super::index::Index;
 use super::list_limiter::{ListLimiter, ListPermit};
 use super::list_watch::ListWatch;
 use super::position::Position;
-use super::sync_state::{Retry, SyncState};
+use super::sync_state::{Retry, SyncState, answer};
 use super::tolerant::Tolerant;
 use super::values::Values;
 use crate::metrics::{CacheLabels, Metrics};
@@ -144,7 +144,7 @@ where
             let error = self.follow(&mut follower).await;
             follower.permit.end();
             follower.position.failed(&error);
-            self.failed(SyncState::failed::<K>(&error));
+            self.failed(&error);
             let wait = follower.retry.after(&error);
             follower.lists.wait(&mut follower.permit, wait).await;
             follower.take_slot().await;
@@ -160,9 +160,14 @@ where
         self.cache.inner.set_sync_state(SyncState::Current);
     }
 
-    fn failed(&mut self, sync_state: SyncState) {
+    fn failed(&mut self, error: &watcher::Error) {
+        let sync_state = SyncState::failed::<K>(error);
         let problem = sync_state.problem();
-        if self.problem.as_deref() != problem {
+        let was_current = self.cache.sync_state().borrow().is_current();
+        if was_current && answer(error).is_none() {
+            // A proxy can close a connection while a request is sent. It is a problem if the next attempt fails too.
+            debug!(plane = %self.plane, kind = %K::kind(&()), problem, "connection broken; retrying");
+        } else if self.problem.as_deref() != problem {
             warn!(plane = %self.plane, kind = %K::kind(&()), problem, "watch failed; retrying");
             self.problem = problem.map(str::to_owned);
         }
