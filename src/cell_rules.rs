@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use api::{CellRule, CellRules, WorkloadDeployment};
-use controllers::cell_rules::{rules_in_policy, rules_of_cells};
+use controllers::cell_rules::{policy, rules_in_policy, rules_of_cells, too_large};
 use kube::ResourceExt;
 
 use crate::args::CellRulesArgs;
@@ -16,7 +16,7 @@ use crate::{object_files, terminal};
 use hub::Hub;
 use report::{CellReport, Report};
 
-/// Exit code if a CellRule does not count.
+/// Exit code if a CellRule does not count, or the policy cannot be read or written.
 const NOT_ACCEPTED: u8 = 1;
 
 /// Prints the report, and returns the exit code.
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &CellRulesArgs) -> ExitCode {
     let reported = report(args).and_then(|report| {
         let text = report.text(args.output)?;
         terminal::print(&text, args.output, args.color)?;
-        Ok(report.problems.is_empty())
+        Ok(report.is_accepted())
     });
     match reported {
         Ok(true) => ExitCode::SUCCESS,
@@ -63,6 +63,7 @@ fn report(args: &CellRulesArgs) -> anyhow::Result<Report> {
         Ok(Report {
             hub: hub.url,
             cells,
+            too_large: too_large(policy(&of_cells).as_ref()),
             problems: of_cells.problems,
             unreadable,
         })

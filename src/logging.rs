@@ -14,8 +14,8 @@ use writer::LogWriter;
 pub(crate) use writer::FlushGuard;
 
 /// Silences warnings of kube-rs: of the watcher, about each attempt of a forbidden watch, and of the client, about each
-/// watch that a proxy closes. The caches of `multicluster` log such a problem once if it lasts. `--log-level` can override
-/// this filter.
+/// watch that a proxy closes. The caches of `multicluster` log such a problem once if it lasts. The client also logs the
+/// texts of answers that cannot be decoded there: `--log-level=info,kube_client::client=warn` shows them.
 const QUIET: &str =
     "kube_runtime::watcher=error,kube_client::client=error,kube_client::client::tls=warn";
 

@@ -352,6 +352,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Interpreted interpretation::duplicated;
         Interpreted interpretation::divided;
         Interpreted interpretation::an_override_of_the_replicas;
+        Interpreted interpretation::one_cell_or_two;
         Interpreted interpretation::a_total_that_is_the_sum_of_the_former_shares;
         Interpreted interpretation::a_total_that_each_former_share_equals;
         Interpreted interpretation::scaled_to_zero_and_back;

@@ -250,9 +250,11 @@ impl EnvRule {
 impl InstanceTypeRule {
     /// Replaces the type. The size stays that of the customer's type, so the Instance takes the same quota.
     fn apply(&self, resources: &mut InstanceRuntimeResources) {
-        if resources.requests.is_empty()
-            && let Some(size) = instance_type::size(&self.from)
-        {
+        let requests = &resources.requests;
+        let is_sized = [instance_type::CPU, instance_type::MEMORY]
+            .iter()
+            .all(|name| requests.contains_key(*name));
+        if !is_sized && let Some(size) = instance_type::size(&self.from) {
             let quantities = size.map(|(name, quantity)| (name.to_owned(), quantity.into()));
             resources.requests = quantities.into();
         }

@@ -17,7 +17,6 @@ use api::karmada::ClusterOverridePolicy;
 use api::karmada::policy::ClusterOverridePolicySpec;
 use kube::Resource;
 use multicluster::Outcome;
-use multicluster::cache::SyncState;
 use serde_json::json;
 
 use crate::hub::HubCaches;
@@ -26,14 +25,16 @@ use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
-pub use plan::{Problem, RulesOfCell, RulesOfCells, rules_in_policy, rules_of_cells};
-use plan::{changed_statuses, policy, too_large};
+use plan::changed_statuses;
+pub use plan::{
+    Problem, RulesOfCell, RulesOfCells, policy, rules_in_policy, rules_of_cells, too_large,
+};
 
 /// Name of the ClusterOverridePolicy.
 pub const POLICY: &str = "compute-cell-rules";
 
 /// How long to wait for caches. A watch that goes on after a failure does not wake this controller.
-const NOT_CURRENT: Duration = Duration::from_secs(5);
+const NOT_CURRENT: Duration = Duration::from_secs(10);
 
 pub(crate) struct CellRuleController {
     pub(crate) hub: Arc<HubCaches>,
@@ -51,14 +52,8 @@ impl Controller for CellRuleController {
         _: ObjectKey,
     ) -> Result<Outcome, ReconcileError> {
         let hub = &self.hub;
-        let states = [
-            hub.cell_rules.sync_state().borrow().clone(),
-            hub.override_policies.sync_state().borrow().clone(),
-        ];
-        if states.iter().any(SyncState::is_refused) {
-            return Ok(Outcome::Settled);
-        }
-        let are_current = states.iter().all(SyncState::is_current);
+        let are_current = hub.cell_rules.sync_state().borrow().is_current()
+            && hub.override_policies.sync_state().borrow().is_current();
         let Some(cells) = hub.cells.labels().filter(|_| are_current) else {
             return Ok(Outcome::Again(NOT_CURRENT));
         };

@@ -17,6 +17,8 @@ pub(super) struct Report {
     pub(super) cells: BTreeMap<String, CellReport>,
     /// Why a CellRule does not count, or not for all its cells, by its name.
     pub(super) problems: BTreeMap<String, Problem>,
+    /// Why the policy would not be written, if it would not.
+    pub(super) too_large: Option<String>,
     /// Sentences about rules in the policy of the hub that cannot be read.
     pub(super) unreadable: Vec<String>,
 }
@@ -77,6 +79,11 @@ impl CellReport {
 }
 
 impl Report {
+    /// Returns whether all rules count, and the report is complete.
+    pub(super) fn is_accepted(&self) -> bool {
+        self.problems.is_empty() && self.too_large.is_none() && self.unreadable.is_empty()
+    }
+
     /// Returns the report in this form.
     ///
     /// # Errors
@@ -107,6 +114,7 @@ impl Report {
             "hub": self.hub,
             "cells": self.cells.iter().map(cell).collect::<Vec<_>>(),
             "notAccepted": self.problems.iter().map(problem).collect::<Vec<_>>(),
+            "tooLarge": self.too_large,
             "unreadable": self.unreadable,
         })
     }
@@ -132,6 +140,9 @@ impl Report {
         }
         for (name, problem) in &self.problems {
             writeln!(text, "CellRule {name} is not accepted: {}", problem.message)?;
+        }
+        if let Some(problem) = &self.too_large {
+            writeln!(text, "the policy would not be written: {problem}")?;
         }
         for problem in &self.unreadable {
             writeln!(text, "the policy on the hub cannot be read: {problem}")?;
@@ -190,8 +201,10 @@ mod tests {
                     message: "spec.cells: no".to_owned(),
                 },
             )]),
+            too_large: None,
             unreadable: Vec::new(),
         };
+        assert!(!report.is_accepted());
         assert_eq!(
             report.text(OutputForm::Text).unwrap(),
             "a: far; changed: images; 1 of 2 WorkloadDeployments are rolled out again\n\

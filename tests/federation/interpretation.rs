@@ -36,7 +36,7 @@ pub(crate) use rescheduling::{
     a_total_that_each_former_share_equals, a_total_that_is_the_sum_of_the_former_shares,
     scaled_to_zero_and_back,
 };
-pub(crate) use shares::{an_override_of_the_replicas, divided, duplicated};
+pub(crate) use shares::{an_override_of_the_replicas, divided, duplicated, one_cell_or_two};
 
 use crate::fixture;
 

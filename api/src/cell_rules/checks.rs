@@ -34,13 +34,6 @@ impl CellRules {
             ),
             ("labels[].key", keys(labels, |rule| &rule.key)),
         ] {
-            if keys.len() > usize::try_from(RULES_MAX).unwrap_or_default() {
-                let (name, _) = list.split_once('[').unwrap_or_default();
-                problems.push(format!(
-                    "{name} has {} entries; the maximum is {RULES_MAX}",
-                    keys.len()
-                ));
-            }
             let mut seen = BTreeSet::new();
             for key in keys {
                 if key.is_empty() {
@@ -62,6 +55,27 @@ impl CellRules {
         }
         problems.extend(labels.iter().filter_map(label_problem));
         problems
+    }
+
+    /// Returns a sentence if a list of one `CellRule` is too long. The rules of several of them together can be longer.
+    pub fn too_long(&self) -> Option<String> {
+        let Self {
+            env,
+            images,
+            instance_types,
+            labels,
+        } = self;
+        let lists = [
+            ("env", env.len()),
+            ("images", images.len()),
+            ("instanceTypes", instance_types.len()),
+            ("labels", labels.len()),
+        ];
+        let max = usize::try_from(RULES_MAX).unwrap_or_default();
+        let (name, length) = lists.into_iter().find(|(_, length)| *length > max)?;
+        Some(format!(
+            "{name} has {length} entries; the maximum is {RULES_MAX}"
+        ))
     }
 }
 
@@ -98,11 +112,12 @@ fn is_name(text: &str) -> bool {
 
 /// Returns whether the text is a DNS subdomain (RFC 1123).
 fn is_subdomain(text: &str) -> bool {
+    let is_inner = |it: char| it == '-' || it.is_ascii_digit() || it.is_ascii_lowercase();
     let is_part = |part: &str| {
-        is_name(part)
-            && part
-                .chars()
-                .all(|it| it == '-' || it.is_ascii_digit() || it.is_ascii_lowercase())
+        !part.is_empty()
+            && part.chars().all(is_inner)
+            && !part.starts_with('-')
+            && !part.ends_with('-')
     };
     text.len() <= PREFIX_MAX && text.split('.').all(is_part)
 }

@@ -106,7 +106,7 @@ fn text(rules: &CellRules) -> String {
 }
 
 /// Returns the policy that gives the cells their rules. Returns `None` if no cell has any.
-pub(super) fn policy(rules: &RulesOfCells) -> Option<ClusterOverridePolicySpec> {
+pub fn policy(rules: &RulesOfCells) -> Option<ClusterOverridePolicySpec> {
     let mut groups = BTreeMap::<String, Vec<String>>::new();
     let cells = rules.cells.iter().filter(|(_, it)| !it.rules.is_empty());
     for (cell, of_cell) in cells {
@@ -117,7 +117,7 @@ pub(super) fn policy(rules: &RulesOfCells) -> Option<ClusterOverridePolicySpec> 
 }
 
 /// Returns a sentence if the policy is too large to be stored.
-pub(super) fn too_large(policy: Option<&ClusterOverridePolicySpec>) -> Option<String> {
+pub fn too_large(policy: Option<&ClusterOverridePolicySpec>) -> Option<String> {
     let size = serde_json::to_string(policy?).unwrap_or_default().len();
     (size > POLICY_MAX).then(|| {
         format!(
@@ -155,7 +155,8 @@ pub fn rules_in_policy(
 ///
 /// A sentence that names the field if the rule is not valid.
 fn selector(rule: &CellRule) -> Result<Selector, String> {
-    if let Some(problem) = rule.spec.rules.problems().into_iter().next() {
+    let rules = &rule.spec.rules;
+    if let Some(problem) = rules.problems().into_iter().chain(rules.too_long()).next() {
         return Err(format!("spec.rules.{problem}"));
     }
     let selector = Selector::try_from(rule.spec.cells.clone());

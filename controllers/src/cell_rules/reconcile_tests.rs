@@ -100,19 +100,21 @@ async fn a_rule_that_cannot_be_decoded_changes_nothing() {
 /// A watch that goes on after a failure reports only what has changed since.
 #[tokio::test(start_paused = true)]
 async fn a_cache_that_is_not_current_is_waited_for() {
-    let (planes, controller) = start(vec![cluster("b", "far")]).await;
-    let down = Fault::refuse(503).of::<api::karmada::Cluster>();
-    planes.hub.fail(down);
-    planes.hub.interrupt();
-    settle().await;
-    planes.hub.put(rule("far", "x"));
-    settle().await;
-    let outcome = controller.reconcile(&context(), all_rules()).await.unwrap();
-    assert_eq!(outcome, Outcome::Again(NOT_CURRENT));
-    assert!(policy(&planes.hub).is_none());
-    planes.hub.heal();
-    tokio::time::sleep(Duration::from_mins(1)).await;
-    assert_eq!(pass(&planes, &controller).await, [CREATE, STATUS]);
+    for code in [503, 403] {
+        let (planes, controller) = start(vec![cluster("b", "far")]).await;
+        let fault = Fault::refuse(code).of::<api::karmada::Cluster>();
+        planes.hub.fail(fault);
+        planes.hub.interrupt();
+        settle().await;
+        planes.hub.put(rule("far", "x"));
+        settle().await;
+        let outcome = controller.reconcile(&context(), all_rules()).await;
+        assert_eq!(outcome.unwrap(), Outcome::Again(NOT_CURRENT), "{code}");
+        assert!(policy(&planes.hub).is_none());
+        planes.hub.heal();
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        assert_eq!(pass(&planes, &controller).await, [CREATE, STATUS], "{code}");
+    }
 }
 
 /// It is not known whether the cells have the rules.

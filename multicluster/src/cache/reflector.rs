@@ -47,6 +47,8 @@ pub struct Reflector<K> {
     listed: BTreeMap<NamespacedName, CacheEntry<K>>,
     /// The last error. It is stored so that the same error is logged only once.
     problem: Option<String>,
+    /// Whether the last watch has ended because the connection broke.
+    has_broken: bool,
 }
 
 /// The state of a cache that follows an API server.
@@ -81,6 +83,7 @@ where
                 .map(|family| Count::new::<K>(planes, family)),
             listed: BTreeMap::new(),
             problem: None,
+            has_broken: false,
         }
     }
 
@@ -144,7 +147,7 @@ where
             let error = self.follow(&mut follower).await;
             follower.permit.end();
             follower.position.failed(&error);
-            self.failed(&error);
+            self.failed(&error, follower.retry.has_held());
             let wait = follower.retry.after(&error);
             follower.lists.wait(&mut follower.permit, wait).await;
             follower.take_slot().await;
@@ -160,12 +163,16 @@ where
         self.cache.inner.set_sync_state(SyncState::Current);
     }
 
-    fn failed(&mut self, error: &watcher::Error) {
+    /// `has_held` tells whether the cache was current for long before.
+    fn failed(&mut self, error: &watcher::Error, has_held: bool) {
         let sync_state = SyncState::failed::<K>(error);
         let problem = sync_state.problem();
         let was_current = self.cache.sync_state().borrow().is_current();
-        if was_current && answer(error).is_none() {
-            // A proxy can close a connection while a request is sent. It is a problem if the next attempt fails too.
+        let is_broken = was_current && answer(error).is_none();
+        let was_broken = mem::replace(&mut self.has_broken, is_broken) && !has_held;
+        if is_broken && !was_broken {
+            // A proxy closes connections from time to time. It is a problem if this happens again soon, or if the next
+            // attempt fails.
             debug!(plane = %self.plane, kind = %K::kind(&()), problem, "connection broken; retrying");
         } else if self.problem.as_deref() != problem {
             warn!(plane = %self.plane, kind = %K::kind(&()), problem, "watch failed; retrying");

@@ -216,7 +216,7 @@ impl Retry {
     }
 
     /// Returns whether the cache has been current for long enough to forget earlier failures.
-    fn has_held(&self) -> bool {
+    pub(super) fn has_held(&self) -> bool {
         self.success
             .is_some_and(|success| success.at.elapsed() >= LONGEST)
     }

@@ -4,6 +4,7 @@ use api::WorkloadDeployment;
 use api::workload_deployment::{AVAILABLE, CELLS_REPORTING, REPLICAS_READY};
 use harness::{Federation, wait};
 use kube::Api;
+use serde_json::{Value, json};
 
 use super::deployment_fixture::{DeploymentFixture, NAME, condition_of, counters};
 use super::{DFW1, DFW2, ORD1, divided_in_dfw, each, in_dfw};
@@ -99,4 +100,51 @@ pub(crate) async fn an_override_of_the_replicas(federation: &Federation) -> anyh
     fixture.override_replicas(DFW1, None, &each(6)).await?;
     fixture.all_act().await?;
     fixture.check().await
+}
+
+/// With one cell, the status is exactly that of the cell. The witness checks each version between.
+pub(crate) async fn one_cell_or_two(federation: &Federation) -> anyhow::Result<()> {
+    let mut fixture =
+        DeploymentFixture::create(federation, "one-or-two", &in_dfw(), 2, &each(2)).await?;
+    fixture.all_act().await?;
+    let only = json!({"clusterAffinity": {"clusterNames": [DFW1]}});
+    for (placement, shares) in [
+        (&only, &[(DFW1, 2)][..]),
+        (&in_dfw(), &each(2)[..]),
+        (&only, &[(DFW1, 2)][..]),
+    ] {
+        fixture.place(placement, shares).await?;
+        fixture.all_act().await?;
+        if let [(cell, _)] = shares {
+            fixture
+                .until_hub("exactly that of the cell", |object| {
+                    let status = object.status.clone().unwrap_or_default();
+                    status.reporting_cell.as_deref() == Some(cell) && status.cells.is_empty()
+                })
+                .await?;
+            let in_cell = fixture.cells[cell].get(NAME).await?;
+            let on_hub = fixture.hub.get(NAME).await?;
+            assert_eq!(shown(&on_hub), shown(&in_cell));
+            wait::gone(&fixture.cells[DFW2], NAME, WITHIN).await?;
+        }
+    }
+    fixture.check().await
+}
+
+/// Returns the status without the generations, which each plane has of its own, and without the name of the cell.
+fn shown(object: &WorkloadDeployment) -> Value {
+    let mut status = json!(object.status);
+    let fields = status.as_object_mut().into_iter().flatten();
+    for (_, value) in fields {
+        for condition in value.as_array_mut().into_iter().flatten() {
+            if let Some(condition) = condition.as_object_mut() {
+                condition.remove("observedGeneration");
+            }
+        }
+    }
+    if let Some(status) = status.as_object_mut() {
+        status.remove("observedGeneration");
+        status.remove("reportingCell");
+    }
+    status
 }

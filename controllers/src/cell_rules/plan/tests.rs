@@ -121,6 +121,25 @@ fn a_rule_that_cannot_count_is_reported_and_the_others_count() {
     }
 }
 
+/// The cell must be able to read what the policy gives it.
+#[test]
+fn the_rules_of_several_objects_can_be_longer_than_a_list_of_one() {
+    let of = |name: &str| {
+        let env = (0..40).map(|it| json!({"name": format!("{name}{it}"), "value": ""}));
+        rule(name, &json!({}), &json!({"env": env.collect::<Vec<_>>()}))
+    };
+    let rules = [of("a"), of("b")];
+    let of_cells = rules_of_cells(rules.iter().map(AsRef::as_ref), &cells(&[("dfw1", &[])]));
+    assert!(of_cells.problems.is_empty());
+    let (in_policy, unreadable) = rules_in_policy(&policy(&of_cells).unwrap());
+    assert!(unreadable.is_empty(), "{unreadable:?}");
+    assert_eq!(in_policy["dfw1"].env.len(), 80);
+    let env = (0..65).map(|it| json!({"name": it.to_string(), "value": ""}));
+    let long = rule("long", &json!({}), &json!({"env": env.collect::<Vec<_>>()}));
+    let of_cells = rules_of_cells([long.as_ref()], &cells(&[("dfw1", &[])]));
+    assert_eq!(of_cells.problems["long"].reason, "Invalid");
+}
+
 #[test]
 fn a_settled_rule_has_no_new_status() {
     let mut settled = rule("right", &json!({}), &label("x"));

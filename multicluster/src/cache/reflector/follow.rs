@@ -76,6 +76,7 @@ where
             let end = self.watch(follower, &version).await;
             match end {
                 End::Normal => {
+                    self.has_broken = false;
                     self.until_turn(follower, begin.elapsed()).await;
                 }
                 End::Lost(reason) => {
