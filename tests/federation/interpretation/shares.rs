@@ -107,10 +107,12 @@ pub(crate) async fn one_cell_or_two(federation: &Federation) -> anyhow::Result<(
     let mut fixture =
         DeploymentFixture::create(federation, "one-or-two", &in_dfw(), 2, &each(2)).await?;
     fixture.all_act().await?;
-    let only = json!({"clusterAffinity": {"clusterNames": [DFW1]}});
+    // The policy is changed with a merge patch.
+    let [only, both] = [json!([DFW1]), json!(null)]
+        .map(|names| json!({"clusterAffinity": {"clusterNames": names}}));
     for (placement, shares) in [
         (&only, &[(DFW1, 2)][..]),
-        (&in_dfw(), &each(2)[..]),
+        (&both, &each(2)[..]),
         (&only, &[(DFW1, 2)][..]),
     ] {
         fixture.place(placement, shares).await?;
