@@ -296,7 +296,7 @@ async fn rules_that_the_cell_cannot_read(
 ) -> anyhow::Result<()> {
     let space = &fixture.space;
     let value = json!({annotations::CELL_RULES: r#"{"later":[]}"#});
-    let overrider = json!({"annotationsOverrider": [{"operator": "replace", "value": value}]});
+    let overrider = json!({"annotationsOverrider": [{"operator": "add", "value": value}]});
     let target = json!({"clusterNames": [FAR]});
     let selected = json!([{"apiVersion": api::API_VERSION, "kind": "WorkloadDeployment"}]);
     let begin = Instant::now();
