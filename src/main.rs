@@ -12,6 +12,7 @@ mod cell_rules;
 mod certificate_metrics;
 mod config;
 mod customizations;
+mod hub_client;
 mod hub_error;
 mod interpret;
 mod interpreter;

@@ -47,7 +47,7 @@ pub const RULES_MAX: u32 = 64;
 pub struct CellRuleSpec {
     /// Selects cells by the labels of their Clusters. An empty selector selects all cells.
     pub cells: LabelSelector,
-    /// What changes there.
+    /// Changes of the Instances in these cells.
     pub rules: CellRules,
 }
 
@@ -134,7 +134,7 @@ pub struct ImageRule {
     /// Beginning of the image as the customer has written it: a registry with whole path elements.
     #[schemars(length(min = 1))]
     pub prefix: String,
-    /// What stands in its place.
+    /// The text that replaces the prefix.
     #[schemars(length(min = 1))]
     pub replacement: String,
 }

@@ -176,7 +176,7 @@ fn label_value(value: &str) -> Result<(), &'static str> {
 }
 
 /// Returns whether the first and the last character are edge characters, and all others are edge or `inner` characters.
-fn is_label(value: &str, edge: fn(char) -> bool, inner: fn(char) -> bool) -> bool {
+pub(crate) fn is_label(value: &str, edge: fn(char) -> bool, inner: fn(char) -> bool) -> bool {
     value.len() <= LABEL_VALUE_MAX
         && value.starts_with(edge)
         && value.ends_with(edge)

@@ -11,12 +11,11 @@ use controllers::cell_rules::POLICY;
 use kube::api::ListParams;
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client, Resource, ResourceExt};
-use multicluster::connect;
 use serde::de::DeserializeOwned;
 
 use crate::args::CellRulesArgs;
+use crate::hub_client;
 use crate::hub_error::hub_error;
-use crate::user_agent::user_agent;
 
 /// Objects in one page of a list (client-go's default).
 const PAGE: u32 = 500;
@@ -30,12 +29,8 @@ pub(super) struct Hub {
 
 impl Hub {
     pub(super) async fn connect(args: &CellRulesArgs) -> anyhow::Result<Self> {
-        let context = args.federation_context.as_deref();
-        let config = connect::kubeconfig(&args.federation_kubeconfig, context)
-            .await
-            .context("--federation-kubeconfig")?;
-        let url = config.config.cluster_url.to_string();
-        let client = connect::client(config, &user_agent("rules"))?;
+        let (kubeconfig, context) = (&args.federation_kubeconfig, &args.federation_context);
+        let (client, url) = hub_client::connect(kubeconfig, context.as_deref(), "rules").await?;
         Ok(Self { client, url })
     }
 
@@ -47,24 +42,12 @@ impl Hub {
 
     /// Returns the labels of each cell.
     pub(super) async fn cells(&self) -> anyhow::Result<BTreeMap<String, BTreeMap<String, String>>> {
-        let clusters = Api::<Cluster>::all(self.client.clone());
         let mut cells = BTreeMap::new();
-        let mut params = ListParams::default().limit(PAGE);
-        loop {
-            let page = clusters.list_metadata(&params).await;
-            let page = page
-                .map_err(|error| hub_error(&self.url, &error))
-                .context("clusters")?;
-            let labels = |it: PartialObjectMeta<Cluster>| {
-                let labels = it.metadata.labels.clone().unwrap_or_default();
-                (it.name_any(), labels)
-            };
-            cells.extend(page.items.into_iter().map(labels));
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params = params.continue_token(&token),
-                None => return Ok(cells),
-            }
-        }
+        self.each::<PartialObjectMeta<Cluster>>(|cluster| {
+            cells.insert(cluster.name_any(), cluster.labels().clone());
+        })
+        .await?;
+        Ok(cells)
     }
 
     /// Returns the policy that gives the cells their rules, if it exists.

@@ -1,4 +1,4 @@
-//! What the rules change in each cell.
+//! The report of the command: the changes of each cell by its rules.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::args::OutputForm;
 
-/// What the rules change.
+/// The changes by the rules, in all cells.
 pub(super) struct Report {
     /// Address of the hub.
     pub(super) hub: String,
@@ -23,7 +23,7 @@ pub(super) struct Report {
     pub(super) unreadable: Vec<String>,
 }
 
-/// What the rules change in one cell.
+/// The changes by the rules in one cell.
 pub(super) struct CellReport {
     wanted: RulesOfCell,
     former: CellRules,

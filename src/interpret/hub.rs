@@ -6,13 +6,12 @@ use anyhow::{Context, bail};
 use interpreters::InterpretedKind;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
-use multicluster::connect;
 use serde_json::{Value, json};
 
 use super::objects::RequestObjects;
 use crate::args::{HubObject, InterpretArgs};
+use crate::hub_client;
 use crate::hub_error::hub_error;
-use crate::user_agent::user_agent;
 
 struct Hub {
     client: Client,
@@ -32,11 +31,8 @@ pub(super) async fn read(
     with_items: bool,
 ) -> anyhow::Result<RequestObjects> {
     let kind = kind(object.kind)?;
-    let config = connect::kubeconfig(kubeconfig, args.federation_context.as_deref())
-        .await
-        .context("--federation-kubeconfig")?;
-    let url = config.config.cluster_url.to_string();
-    let client = connect::client(config, &user_agent("interpret"))?;
+    let context = args.federation_context.as_deref();
+    let (client, url) = hub_client::connect(kubeconfig, context, "interpret").await?;
     let hub = Hub { client, url };
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(
         api::GROUP,

@@ -10,7 +10,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::api::{Api, ListParams};
 use kube::core::Request;
 use kube::{Client, Error, Resource};
-use multicluster::connect;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -19,8 +18,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::join::{Join, Joined, List, ObjectText};
 use crate::args::VerifyArgs;
+use crate::hub_client;
 use crate::hub_error::hub_error;
-use crate::user_agent::user_agent;
 
 /// Objects in one page of a list (client-go's default).
 const PAGE: u32 = 500;
@@ -81,12 +80,8 @@ struct Rule {
 
 impl Hub {
     pub(super) async fn connect(args: &VerifyArgs) -> anyhow::Result<Self> {
-        let context = args.federation_context.as_deref();
-        let config = connect::kubeconfig(&args.federation_kubeconfig, context)
-            .await
-            .context("--federation-kubeconfig")?;
-        let url = config.config.cluster_url.to_string();
-        let client = connect::client(config, &user_agent("verify"))?;
+        let (kubeconfig, context) = (&args.federation_kubeconfig, &args.federation_context);
+        let (client, url) = hub_client::connect(kubeconfig, context.as_deref(), "verify").await?;
         Ok(Self { client, url })
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{CellRules, EnvRule, LabelRule, RULES_MAX};
+use crate::identity::is_label;
 
 /// Form of the key of a label: a DNS subdomain, and a name of at most 63 characters.
 pub(super) const LABEL_KEY: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$";
@@ -12,8 +13,6 @@ pub(super) const LABEL_VALUE: &str = "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?
 pub(super) const PLATFORM_KEY: &str = r"^([-a-z0-9.]+\.)?datumapis\.com/";
 /// Longest prefix of the key of a label.
 const PREFIX_MAX: usize = 253;
-/// Longest name in the key of a label, and longest value.
-const NAME_MAX: usize = 63;
 
 impl CellRules {
     /// Returns a sentence for each value that is not allowed. Each begins with the field.
@@ -101,13 +100,11 @@ fn label_problem(rule: &LabelRule) -> Option<String> {
 
 /// Returns whether the text has the form of a label value that is not empty.
 fn is_name(text: &str) -> bool {
-    let is_edge = |edge: Option<char>| edge.is_some_and(|it| it.is_ascii_alphanumeric());
-    text.len() <= NAME_MAX
-        && is_edge(text.chars().next())
-        && is_edge(text.chars().next_back())
-        && text
-            .chars()
-            .all(|it| it.is_ascii_alphanumeric() || "-_.".contains(it))
+    is_label(
+        text,
+        |it| it.is_ascii_alphanumeric(),
+        |it| matches!(it, '-' | '_' | '.'),
+    )
 }
 
 /// Returns whether the text is a DNS subdomain (RFC 1123).

@@ -24,8 +24,8 @@ use crate::runtime::ReconcileError;
 use crate::runtime::write::{Collection, Writer};
 use crate::template::template_hash;
 
-/// The WorkloadDeployment, with the rules of the cell, and the Instances of its namespace. They are the objects of the caches, except those that
-/// were read from the API server.
+/// The WorkloadDeployment and the Instances of its namespace. They are the objects of the caches, except those that were
+/// read from the API server. The template of the WorkloadDeployment has the rules of the cell.
 pub(super) struct View {
     pub(super) deployment: Arc<WorkloadDeployment>,
     pub(super) instances: Vec<Arc<Instance>>,

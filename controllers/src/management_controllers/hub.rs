@@ -28,7 +28,7 @@ use crate::hub::unidentified::UnidentifiedNamespaces;
 use crate::objects::Namespace;
 use crate::policy::kinds;
 use crate::projector::Quarantined;
-use crate::runtime::triggers::{HubSource, wake};
+use crate::runtime::triggers::{self, HubSource, NO_OBJECT, wake};
 use crate::runtime::wiring::{Wiring, for_each_version};
 
 /// The log message when Clusters cannot be watched.
@@ -193,7 +193,9 @@ pub(super) fn wake_all(
     let wake = |source| move |change: Change<'_>| queues.wake_on_hub(source, change, view);
     hub.namespaces.replay(wake(HubSource::Namespaces));
     hub.instances.replay(wake(HubSource::Instances));
-    queues.cell_rules.add(cell_rules::triggers::all_rules());
+    let (queue, rows) = (&queues.cell_rules, cell_rules::triggers::ON_HUB);
+    let source = HubSource::CellRules;
+    triggers::wake(queue, rows, source, NO_OBJECT, &());
     customizations.replay(|change| wake_customization(&queues.customizations, change));
 }
 
@@ -227,10 +229,10 @@ fn wake_cell_rules<K>(reflector: &mut Reflector<K>, source: HubSource, queues: &
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    let queue = queues.cell_rules.clone();
-    reflector.on_listed(move || queue.add(cell_rules::triggers::all_rules()));
-    let queue = queues.cell_rules.clone();
     let rows = cell_rules::triggers::ON_HUB;
+    let queue = queues.cell_rules.clone();
+    reflector.on_listed(move || wake(&queue, rows, source, NO_OBJECT, &()));
+    let queue = queues.cell_rules.clone();
     reflector.on_change(move |change| wake(&queue, rows, source, change, &()));
 }
 

@@ -9,7 +9,7 @@ use kube::Client;
 
 use crate::status_error::StatusError;
 
-/// Whose credentials a forwarded request has.
+/// The credentials of a forwarded request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Credentials {
     /// Those of the client that forwards.
