@@ -470,6 +470,7 @@ fn soak() -> Vec<(&'static str, Test)> {
     tests![
         Apart certificates::rotations;
         Apart freshness::a_cell_that_hangs;
+        Apart pull_cells::an_hour_away;
         Alone settled::an_hour_without_a_write;
         Alone faults::a_kill_after_each_write;
         Alone referenced_data::a_kill_after_each_write;

@@ -20,11 +20,12 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use admission::an_authority_is_renewed_for_admission;
+pub(crate) use fixture::{CaCertificates, KARMADA_LOG, failed_calls, served_at};
 pub(crate) use soak::rotations;
 
 use crate::fixture::Space;
 use callers::KarmadaCallers;
-use fixture::{CaCertificates, CertificateFixture};
+use fixture::CertificateFixture;
 
 /// Flags for rotations within seconds. The delays are longer than the time in which callers receive a new bundle, and
 /// longer than the delay of a watch.
@@ -91,7 +92,7 @@ pub(crate) async fn rotation_without_a_failed_call() -> anyhow::Result<()> {
     let writes = ours(&position)?;
     ensure!(writes.is_empty(), "{writes:#?}");
     ensure!(
-        fixture::failed_calls(&federation)?.is_empty(),
+        failed_calls(&federation, KARMADA_LOG)?.is_empty(),
         "Karmada's calls failed"
     );
     federation.stop().await;

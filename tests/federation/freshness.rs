@@ -68,6 +68,13 @@ fn unreachable() -> ReportedConditions {
 }
 
 /// Returns whether the project shows that no cell of the deployment can be reached.
+/// Returns whether the deployment is available although a cell is unreachable.
+pub(crate) fn is_available_in_part(deployment: &WorkloadDeployment) -> bool {
+    let [available, reporting] = reported_conditions(deployment);
+    let [_, unreachable] = unreachable();
+    available.is_some_and(|(status, _)| status == True) && reporting == unreachable
+}
+
 pub(crate) fn is_unreachable(deployment: &WorkloadDeployment) -> bool {
     reported_conditions(deployment) == unreachable()
 }

@@ -2,6 +2,7 @@
 //! the name of the server, and uses a timeout for every call.
 
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -201,7 +202,7 @@ fn ticks() -> tokio::time::Interval {
 }
 
 async fn open(port: u16, config: &Arc<ClientConfig>) -> anyhow::Result<SendRequest<Full<Bytes>>> {
-    let stream = connect(port, config).await?;
+    let stream = connect((Ipv4Addr::LOCALHOST, port), config).await?;
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     // The task of the connection ends when the sender is dropped.
     tokio::spawn(connection);

@@ -30,7 +30,10 @@ use tokio_rustls::client::TlsStream;
 use crate::fixture::{self, Space, WITHIN, create, deployment, dynamic, patch, policies, policy};
 
 /// CA certificates in DER encoding.
-pub(super) type CaCertificates = BTreeSet<Vec<u8>>;
+pub(crate) type CaCertificates = BTreeSet<Vec<u8>>;
+
+/// Log of Karmada's controllers, which call the webhook.
+pub(crate) const KARMADA_LOG: &str = "karmada-controller-manager.log";
 
 /// Name of the registration on the hub.
 const CONFIGURATION: &str = "compute-federation";
@@ -56,11 +59,9 @@ pub(super) async fn restart(federation: &Federation, flags: &[&str]) -> anyhow::
     manager.restart().await
 }
 
-/// Returns the lines of Karmada's logs about failed calls.
-pub(super) fn failed_calls(federation: &Federation) -> anyhow::Result<Vec<String>> {
-    let log = federation
-        .directory()
-        .join("logs/karmada-controller-manager.log");
+/// Returns the lines of a log of Karmada about failed calls of interpreters. The log has this name.
+pub(crate) fn failed_calls(federation: &Federation, log: &str) -> anyhow::Result<Vec<String>> {
+    let log = federation.directory().join("logs").join(log);
     let text = fs::read_to_string(&log).with_context(|| log.display().to_string())?;
     let failed = text
         .lines()
@@ -171,10 +172,7 @@ impl<'f> CertificateFixture<'f> {
         // This caller trusts every CA that the registration has ever had.
         let trusted = self.bundles().into_iter().flatten();
         let trusted = trusted.chain(self.authority().await).collect();
-        let stream = connect(self.port, &client_config(&trusted)?).await?;
-        let (_, session) = stream.get_ref();
-        let leaf = session.peer_certificates().and_then(<[_]>::first);
-        Ok(leaf.context("no certificate")?.to_vec())
+        served_at((Ipv4Addr::LOCALHOST, self.port), &trusted).await
     }
 
     /// Waits until the server presents the leaf certificate in the files.
@@ -254,6 +252,17 @@ pub(super) fn bundle(configuration: &DynamicObject) -> anyhow::Result<CaCertific
         .collect()
 }
 
+/// Returns the leaf certificate that the server at this address presents to new connections.
+pub(crate) async fn served_at(
+    address: (Ipv4Addr, u16),
+    trusted: &CaCertificates,
+) -> anyhow::Result<Vec<u8>> {
+    let stream = connect(address, &client_config(trusted)?).await?;
+    let (_, session) = stream.get_ref();
+    let leaf = session.peer_certificates().and_then(<[_]>::first);
+    Ok(leaf.context("no certificate")?.to_vec())
+}
+
 /// Returns a TLS client configuration that trusts only these roots.
 pub(super) fn client_config(trusted: &CaCertificates) -> anyhow::Result<Arc<ClientConfig>> {
     let mut roots = RootCertStore::empty();
@@ -268,12 +277,11 @@ pub(super) fn client_config(trusted: &CaCertificates) -> anyhow::Result<Arc<Clie
     Ok(Arc::new(config))
 }
 
-/// Opens a connection and verifies the server's name.
+/// Opens a connection and verifies the server's address.
 pub(super) async fn connect(
-    port: u16,
+    (address, port): (Ipv4Addr, u16),
     config: &Arc<ClientConfig>,
 ) -> anyhow::Result<TlsStream<TcpStream>> {
-    let address = Ipv4Addr::LOCALHOST;
     let stream = TcpStream::connect((address, port)).await?;
     stream.set_nodelay(true)?;
     let name = std::net::IpAddr::from(address).into();

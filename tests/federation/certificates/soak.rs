@@ -6,7 +6,7 @@ use anyhow::ensure;
 use tokio::time::Instant;
 
 use super::callers::KarmadaCallers;
-use super::fixture::{self, CertificateFixture, failed_calls};
+use super::fixture::{self, CertificateFixture, KARMADA_LOG, failed_calls};
 
 /// Number of CA renewals, and number of leaf renewals for each CA.
 const AUTHORITIES: usize = 100;
@@ -48,7 +48,7 @@ pub(crate) async fn rotations() -> anyhow::Result<()> {
     fixture.until_bundle(&fixture.authority().await).await?;
     fixture.until_karmada_asks().await?;
     callers.stop().await?;
-    let failed = failed_calls(&federation)?;
+    let failed = failed_calls(&federation, KARMADA_LOG)?;
     ensure!(failed.is_empty(), "Karmada's calls failed: {failed:#?}");
     federation.stop().await;
     Ok(())

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::watch;
@@ -47,6 +47,21 @@ pub(crate) struct StartCommand {
 }
 
 impl StartCommand {
+    pub(crate) fn new(program: Program<'_>) -> Self {
+        Self {
+            name: program.name.to_owned(),
+            path: program.path,
+            args: program.args,
+            logs: program.logs.to_owned(),
+            remove: program.remove.map(Path::to_owned),
+        }
+    }
+
+    /// Returns the path of the log file.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.logs.join(format!("{}.log", self.name))
+    }
+
     /// Returns the name of the process.
     pub(crate) fn name(&self) -> &str {
         &self.name
@@ -61,6 +76,25 @@ impl StartCommand {
             .retain(|arg| !arg.to_string_lossy().starts_with(&prefix));
         again.args.push(format!("{prefix}{value}").into());
         again
+    }
+
+    /// Returns the same command with another file of host names: the program resolves names with `hosts` in place of
+    /// `/etc/hosts`. A user other than root needs the right to create user namespaces.
+    pub(crate) fn resolving(&self, hosts: &Path) -> Self {
+        /// Replaces the file in the mount namespace of this shell, and becomes the program.
+        const MOUNT: &str = r#"mount --bind "$1" /etc/hosts && shift && exec "$@""#;
+        let mut args: Vec<OsString> = Vec::new();
+        if !geteuid().is_root() {
+            args.extend(["--user", "--map-root-user"].map(Into::into));
+        }
+        args.extend(["--mount", "sh", "-c", MOUNT, "sh"].map(Into::into));
+        args.extend([hosts.into(), self.path.clone().into()]);
+        args.extend(self.args.iter().cloned());
+        Self {
+            path: "unshare".into(),
+            args,
+            ..self.clone()
+        }
     }
 
     /// Starts the program.
@@ -129,21 +163,9 @@ impl ChildProcess {
         [kind, argument]: &[OsString; 2],
         program: Program<'_>,
     ) -> anyhow::Result<Self> {
-        let Program {
-            name,
-            path,
-            args,
-            logs,
-            remove,
-        } = program;
-        let log = logs.join(format!("{name}.log"));
-        let program = StartCommand {
-            name: name.to_owned(),
-            path,
-            args,
-            logs: logs.to_owned(),
-            remove: remove.map(Path::to_owned),
-        };
+        let name = program.name;
+        let program = StartCommand::new(program);
+        let log = program.log();
         let mut tether = Command::new(std::env::current_exe()?)
             .arg(kind)
             .arg(&log)

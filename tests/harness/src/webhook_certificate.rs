@@ -1,4 +1,4 @@
-//! The certificate of the webhook server. Its directory has the layout of a Secret volume. Its own CA signs it.
+//! The certificate of a webhook server. Its directory has the layout of a Secret volume. Its own CA signs it.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -8,20 +8,36 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rcgen::{CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, KeyPair};
+use rcgen::{
+    CertificateParams, CertifiedIssuer, CertifiedKey, DnType, ExtendedKeyUsagePurpose, KeyPair,
+};
 
 use crate::pki;
 
 /// The files of a Secret of type `kubernetes.io/tls` that cert-manager has written.
 const FILES: [&str; 3] = ["ca.crt", "tls.crt", "tls.key"];
-/// The host names and addresses of the webhook server.
-const NAMES: [&str; 2] = ["localhost", "127.0.0.1"];
+/// The Service of an interpreter that runs apart (docs/operate/deploy.md), and its namespace.
+pub(crate) const INTERPRETER: (&str, &str) = ("compute-interpreter", "compute-system");
+/// The host names and addresses of webhook servers.
+const NAMES: [&str; 4] = [
+    "localhost",
+    "127.0.0.1",
+    "127.0.0.2",
+    "compute-interpreter.compute-system.svc",
+];
+
+/// Name of the CA.
+const AUTHORITY: &str = "webhook-ca";
 
 /// A certificate and its CA. Both can be renewed while the webhook server runs.
 pub struct WebhookCertificate {
     directory: PathBuf,
     authority: CertifiedIssuer<'static, KeyPair>,
-    leaf: Vec<u8>,
+    /// The CA after the next change.
+    next: Option<CertifiedIssuer<'static, KeyPair>>,
+    /// More CAs in `ca.crt`, in PEM. They sign the certificates of other servers of the same registration.
+    others: Vec<String>,
+    leaf: CertifiedKey<KeyPair>,
     generations: u32,
 }
 
@@ -29,13 +45,16 @@ impl WebhookCertificate {
     /// Creates the directory and writes the first certificate.
     pub(crate) fn create(directory: &Path) -> anyhow::Result<Self> {
         fs::create_dir_all(directory)?;
+        let authority = pki::authority(AUTHORITY)?;
         let mut certificate = Self {
             directory: directory.to_owned(),
-            authority: pki::authority("webhook-ca")?,
-            leaf: Vec::new(),
+            leaf: leaf(&authority)?,
+            authority,
+            next: None,
+            others: Vec::new(),
             generations: 0,
         };
-        certificate.renew()?;
+        certificate.write()?;
         for file in FILES {
             symlink(Path::new("..data").join(file), directory.join(file))?;
         }
@@ -52,9 +71,14 @@ impl WebhookCertificate {
         self.authority.der().to_vec()
     }
 
+    /// Returns the certificate of the CA, in PEM.
+    pub fn authority_pem(&self) -> String {
+        self.authority.pem()
+    }
+
     /// Returns the leaf certificate that was written last, in DER.
     pub fn leaf(&self) -> &[u8] {
-        &self.leaf
+        self.leaf.cert.der()
     }
 
     /// Returns the CA in base64, for `caBundle`.
@@ -68,17 +92,8 @@ impl WebhookCertificate {
     ///
     /// When the files cannot be written.
     pub fn renew(&mut self) -> anyhow::Result<()> {
-        let names = NAMES.map(str::to_owned);
-        let mut params = CertificateParams::new(names)?;
-        params
-            .distinguished_name
-            .push(DnType::CommonName, "webhook");
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        let key = KeyPair::generate()?;
-        let leaf = params.signed_by(&key, &self.authority)?;
-        self.leaf = leaf.der().to_vec();
-        let contents = [self.authority.pem(), leaf.pem(), key.serialize_pem()];
-        self.swap(&contents)
+        self.leaf = leaf(&self.authority)?;
+        self.write()
     }
 
     /// Writes a new CA with the same name, and a leaf certificate that the new CA signs.
@@ -87,8 +102,31 @@ impl WebhookCertificate {
     ///
     /// When the files cannot be written.
     pub fn renew_authority(&mut self) -> anyhow::Result<()> {
-        self.authority = pki::authority("webhook-ca")?;
+        self.authority = match self.next.take() {
+            Some(next) => next,
+            None => pki::authority(AUTHORITY)?,
+        };
         self.renew()
+    }
+
+    /// Creates the CA that [`renew_authority`](Self::renew_authority) uses next. Returns it in PEM.
+    ///
+    /// # Errors
+    ///
+    /// When the key cannot be made.
+    pub fn prepare_authority(&mut self) -> anyhow::Result<String> {
+        let next = pki::authority(AUTHORITY)?;
+        Ok(self.next.insert(next).pem())
+    }
+
+    /// Adds CAs in PEM to `ca.crt`, in place of those that were added before. The leaf certificate stays.
+    ///
+    /// # Errors
+    ///
+    /// When the files cannot be written.
+    pub fn join_authorities(&mut self, others: Vec<String>) -> anyhow::Result<()> {
+        self.others = others;
+        self.write()
     }
 
     /// Writes invalid certificate files.
@@ -98,6 +136,18 @@ impl WebhookCertificate {
     /// When the files cannot be written.
     pub fn spoil(&mut self) -> anyhow::Result<()> {
         self.swap(&[(); 3].map(|()| "no certificate".to_owned()))
+    }
+
+    fn write(&mut self) -> anyhow::Result<()> {
+        let authorities = [self.authority.pem()]
+            .into_iter()
+            .chain(self.others.clone());
+        let contents = [
+            authorities.collect::<String>(),
+            self.leaf.cert.pem(),
+            self.leaf.signing_key.serialize_pem(),
+        ];
+        self.swap(&contents)
     }
 
     /// Writes a new version of the files and points `..data` to it, as a kubelet does.
@@ -120,4 +170,16 @@ impl WebhookCertificate {
         fs::rename(&new_link, &link)?;
         former.map_or(Ok(()), |former| Ok(fs::remove_dir_all(former)?))
     }
+}
+
+/// Creates a leaf certificate and its key.
+fn leaf(authority: &CertifiedIssuer<'_, KeyPair>) -> anyhow::Result<CertifiedKey<KeyPair>> {
+    let mut params = CertificateParams::new(NAMES.map(str::to_owned))?;
+    params
+        .distinguished_name
+        .push(DnType::CommonName, "webhook");
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let signing_key = KeyPair::generate()?;
+    let cert = params.signed_by(&signing_key, authority)?;
+    Ok(CertifiedKey { cert, signing_key })
 }

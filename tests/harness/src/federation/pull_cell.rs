@@ -1,24 +1,38 @@
 //! Cells in pull mode: Karmada's agent in the cell connects to the hub, and nothing connects to the cell.
+//!
+//! The registration of the interpreter has a name. In the cell, it resolves to the interpreter of the cell; beside the
+//! hub, to that of the management process.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, ResourceExt};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use tokio::net::TcpStream;
 
 use super::parts::{manager_ports, our_crds, start_cell, start_etcd, start_in_cell};
 use super::{CellConfig, Config, Federation, Managed, RunningCell, StartInputs};
-use crate::karmada;
-use crate::manager::manifest;
+use crate::manager::{get, manifest};
 use crate::objects::apply_all;
-use crate::plane::{Plane, PlanePorts};
+use crate::plane::{Plane, PlanePorts, flag};
 use crate::process::{ChildProcess, Program, StartCommand};
 use crate::rights::PlaneUser;
 use crate::uplink::{Uplink, UplinkCut};
+use crate::webhook_certificate::{INTERPRETER, WebhookCertificate};
+use crate::{karmada, registration, wait};
 
 /// Program of the agent.
 const AGENT: &str = "karmada-agent";
+/// Address of the interpreter in a cell. Its port is that of the management process.
+const IN_CELL: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+/// Time limit for one step of the start.
+const WITHIN: Duration = Duration::from_mins(1);
 
 /// The agent of a pull cell, and its connections to the hub.
 pub struct PullCell {
@@ -26,12 +40,42 @@ pub struct PullCell {
     agent: Option<ChildProcess>,
     /// In front of the hub, for the agent and for compute-federation.
     uplink: Uplink,
+    interpreter: CellInterpreter,
+}
+
+/// The interpreter of a cell. Its certificate has an authority of its own.
+struct CellInterpreter {
+    process: ChildProcess,
+    certificate: WebhookCertificate,
+    port: u16,
+    metrics: u16,
 }
 
 impl PullCell {
     /// Cuts all connections of the cell to the hub, until the returned value is dropped.
     pub fn cut(&self) -> UplinkCut {
         self.uplink.cut()
+    }
+
+    /// Returns the certificate of the cell's interpreter.
+    pub fn certificate(&mut self) -> &mut WebhookCertificate {
+        &mut self.interpreter.certificate
+    }
+
+    /// Returns the address of the cell's interpreter.
+    pub fn interpreter(&self) -> (Ipv4Addr, u16) {
+        (IN_CELL, self.interpreter.port)
+    }
+
+    /// Returns the metrics of the cell's interpreter.
+    ///
+    /// # Errors
+    ///
+    /// When the interpreter does not answer.
+    pub async fn interpreter_metrics(&self) -> anyhow::Result<String> {
+        let process = &self.interpreter.process;
+        let metrics = async { Ok(get(self.interpreter.metrics, "/metrics").await?.1) };
+        process.while_running(metrics).await
     }
 
     /// Starts the agent. Kills it first if it runs.
@@ -95,23 +139,31 @@ impl Federation {
         let planes = [&self.project, &self.hub, &plane];
         let (mut manager, provider) = start_in_cell(&setup, config, planes, manager_ports).await?;
         let uplink = Uplink::start(self.hub.port()).await?;
-        let through = |user: &PlaneUser| self.through(&uplink, user);
         manager.kill().await;
-        let kubeconfig = through(&PlaneUser::cell(&cell.name))?;
+        let kubeconfig = self.through(&uplink, &PlaneUser::cell(&cell.name))?;
         manager.set_path("federation-kubeconfig", &kubeconfig);
         manager.restart().await?;
 
+        let metrics = self.ports.next()?;
+        let webhook = self.management()?.lock().await.webhook_port();
+        let interpreter = CellInterpreter::start(&setup, &cell.name, webhook, metrics).await?;
+        self.join_authority(&interpreter.certificate).await?;
+        let of_hub = hosts(&self.directory, "hub", Ipv4Addr::LOCALHOST)?;
+        resolve_in_controllers(&mut self.others, &of_hub).await?;
+        // The hub has no such Service, so Karmada uses its DNS name.
+        registration::lead_to_service(&self.hub, webhook).await?;
+
         register(&self.hub, &plane, cell).await?;
-        let name = format!("{}-agent", cell.name);
-        let kubeconfig = through(&PlaneUser::agent(&cell.name))?;
-        let agent = ChildProcess::start(Program {
-            name: &name,
+        let kubeconfig = self.through(&uplink, &PlaneUser::agent(&cell.name))?;
+        let command = StartCommand::new(Program {
+            name: &format!("{}-agent", cell.name),
             path: setup.peers.program(AGENT),
             args: karmada::agent_flags(cell, plane.kubeconfig(), &kubeconfig),
             logs: setup.logs,
             remove: None,
-        })
-        .await?;
+        });
+        let command = command.resolving(&hosts(&self.directory, &cell.name, IN_CELL)?);
+        let agent = command.start().await?;
         agent
             .while_running(karmada::joined(&self.hub, &cell.name))
             .await?;
@@ -122,10 +174,39 @@ impl Federation {
         };
         self.cells.insert(cell.name.clone(), running);
         Ok(PullCell {
-            command: agent.again(),
+            command,
             agent: Some(agent),
             uplink,
+            interpreter,
         })
+    }
+
+    /// Adds the authority of the cell's interpreter to those of the management process, and waits until the hub has it.
+    async fn join_authority(&self, of_cell: &WebhookCertificate) -> anyhow::Result<()> {
+        let mut certificate = self.webhook_certificate.lock().await;
+        certificate.join_authorities(vec![of_cell.authority_pem()])?;
+        let wanted = [certificate.authority(), of_cell.authority()];
+        wait::eventually(
+            "the caBundle has the authority of the cell",
+            WITHIN,
+            || async {
+                let bundle = self.interpreter_authorities().await?;
+                ensure!(wanted.iter().all(|it| bundle.contains(it)), "it is missing");
+                Ok(())
+            },
+        )
+        .await
+    }
+
+    /// Returns the authorities in the `caBundle` of the interpreter's registration on the hub, in DER.
+    ///
+    /// # Errors
+    ///
+    /// When the registration has no readable bundle.
+    pub async fn interpreter_authorities(&self) -> anyhow::Result<BTreeSet<Vec<u8>>> {
+        let bundle = registration::ca_bundle(&self.hub).await?;
+        let authorities = CertificateDer::pem_slice_iter(&bundle);
+        authorities.map(|it| Ok(it?.to_vec())).collect()
     }
 
     /// Writes a kubeconfig of this user that leads through the uplink to the hub.
@@ -136,6 +217,73 @@ impl Federation {
             .with_context(|| file.display().to_string())?;
         Ok(file)
     }
+}
+
+impl CellInterpreter {
+    async fn start(
+        setup: &StartInputs<'_>,
+        cell: &str,
+        port: u16,
+        metrics: u16,
+    ) -> anyhow::Result<Self> {
+        let directory = setup
+            .directory
+            .join(format!("{cell}-interpreter-certificate"));
+        let certificate = WebhookCertificate::create(&directory)?;
+        let process = ChildProcess::start(Program {
+            name: &format!("{cell}-interpreter"),
+            path: setup.binary.to_owned(),
+            args: vec![
+                "interpreter".into(),
+                format!("--bind-address={IN_CELL}").into(),
+                format!("--port={port}").into(),
+                flag("cert-dir", &directory),
+                format!("--metrics-bind-address=127.0.0.1:{metrics}").into(),
+                "--certificate-poll=100ms".into(),
+            ],
+            logs: setup.logs,
+            remove: None,
+        })
+        .await?;
+        let answers = async {
+            wait::eventually("the interpreter of the cell serves", WITHIN, || async {
+                TcpStream::connect((IN_CELL, port)).await?;
+                Ok(())
+            })
+            .await
+        };
+        process.while_running(answers).await?;
+        Ok(Self {
+            process,
+            certificate,
+            port,
+            metrics,
+        })
+    }
+}
+
+/// Writes a file in which the name of the interpreter's Service resolves to this address.
+fn hosts(directory: &Path, name: &str, address: Ipv4Addr) -> anyhow::Result<PathBuf> {
+    let (service, namespace) = INTERPRETER;
+    let file = directory.join(format!("{name}-hosts"));
+    let lines = format!("127.0.0.1 localhost\n{address} {service}.{namespace}.svc\n");
+    fs::write(&file, lines).with_context(|| file.display().to_string())?;
+    Ok(file)
+}
+
+/// Restarts Karmada's controllers with this file of host names.
+async fn resolve_in_controllers(
+    processes: &mut Vec<ChildProcess>,
+    hosts: &Path,
+) -> anyhow::Result<()> {
+    let is_it = |it: &ChildProcess| it.name() == karmada::CONTROLLERS;
+    let index = processes.iter().position(is_it);
+    let index = index.context("Karmada's controllers do not run")?;
+    let controllers = processes.remove(index);
+    let command = controllers.again().resolving(hosts);
+    controllers.kill().await;
+    processes.push(command.start().await?);
+    Ok(())
 }
 
 /// Applies the objects and the roles of the cell to the hub.
