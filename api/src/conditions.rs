@@ -405,6 +405,17 @@ const WRITTEN: &[WrittenCondition] = &[
     written(
         DEPLOYMENT,
         PROJECT,
+        workload_deployment::RULES_APPLIED,
+        False,
+        of_deployment::OVERRIDE_FAILED,
+        (
+            "Karmada cannot apply an OverridePolicy or a ClusterOverridePolicy of the hub for the cells in the message. They do not get the current deployment and run the former one. Other cells are not affected.",
+            "Correct the policy in the message, or delete it. Most often it names a field that the deployment does not have.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        PROJECT,
         workload_deployment::AVAILABLE,
         False,
         of_deployment::INVALID_CITY_CODE,

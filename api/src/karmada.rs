@@ -3,6 +3,7 @@
 pub mod binding;
 pub mod cluster;
 pub mod customization;
+pub mod events;
 pub mod policy;
 
 /// The field managers of Karmada's programs in a cell begin with this: `karmada-controller-manager`, and `karmada-agent`

@@ -49,6 +49,8 @@ pub mod workload_deployment {
     pub const RULES_IN_TEMPLATE: &str = "RulesInTemplate";
     /// `RulesApplied`: the rules of the cell cannot be read.
     pub const INVALID_RULES: &str = "InvalidRules";
+    /// `RulesApplied`: Karmada cannot apply an override for a cell, so the cell does not get the current deployment.
+    pub const OVERRIDE_FAILED: &str = "OverrideFailed";
     /// `Available`: the city code is not a valid label value. Policies select cells by a label with the city code.
     pub const INVALID_CITY_CODE: &str = "InvalidCityCode";
     /// `Available`: the copy on the hub was created again, and no cell has reported since.

@@ -3,6 +3,7 @@
 mod copy;
 mod orphans;
 pub(crate) mod other_hub;
+mod override_failures;
 mod plan;
 mod reapply;
 #[cfg(test)]
@@ -41,7 +42,7 @@ use plan::{DesiredNamespace, Hold, Observed, Plan, hub_namespace, plan};
 use reapply::Reapplier;
 pub(crate) use reapply::stale_cells::StaleCells;
 use record::{report_invalid_record, require_confirmed_record};
-use refusal::{policy_check, refusal_of};
+use refusal::{policy_check, refusal_of, sooner};
 
 /// The parts of a copy that only the federator writes.
 const OWN: [&str; 5] = [
@@ -188,6 +189,7 @@ impl Federator {
             namespace: namespace.as_deref(),
             copy: copy.as_ref(),
             policy_exists,
+            override_failure: self.stale_cells.override_failures.of(key),
             cells: CopyCells {
                 binding: binding.as_deref(),
                 state: &|cell| self.hub.cells.state(cell),
@@ -221,14 +223,22 @@ impl Federator {
             engagement: &project.engagement,
             writer: &self.writer,
         };
+        let lacking = staleness.cells.clone();
         let outcome = reapplier
             .reapply(context, key, hub_namespace, staleness)
+            .await;
+        let failures = &self.stale_cells.override_failures;
+        let (hub, now) = (&self.hub.client, context.now());
+        let look = failures
+            .look(hub, hub_namespace, key, copy.as_deref(), &lacking, now)
             .await;
         let mut errors = FirstError::default();
         errors.note(executed);
         let outcome = errors.note(outcome);
+        let look = errors.note(look);
         errors.result()?;
         let outcome = outcome.unwrap_or(Outcome::Settled);
+        let outcome = look.flatten().map_or(outcome, |look| sooner(outcome, look));
         let is_refused = policy_refusal.is_some();
         Ok(policy_check(outcome, is_refused, is_policy_awaited))
     }

@@ -74,6 +74,18 @@ impl Fixture<'_> {
         Ok(())
     }
 
+    /// Changes the image of the template.
+    async fn set_image(&self, image: &str) -> anyhow::Result<()> {
+        let mut template = fixture::template();
+        let containers = &mut template["spec"]["runtime"]["sandbox"]["containers"];
+        for container in containers.as_array_mut().into_iter().flatten() {
+            container["image"] = json!(image);
+        }
+        let change = json!({"spec": {"template": template}});
+        let workloads = self.space.in_project::<api::Workload>();
+        patch(&workloads, "web", change).await.map(drop)
+    }
+
     async fn until_accepted(&self, cells: i32) -> anyhow::Result<CellRule> {
         let is_accepted = |rule: &CellRule| {
             let status = rule.status.clone().unwrap_or_default();
@@ -90,6 +102,17 @@ fn rule(rules: &Value) -> Value {
     json!({
         "apiVersion": api::API_VERSION, "kind": "CellRule", "metadata": {"name": RULE},
         "spec": {"cells": {"matchLabels": {"example.com/site": "far"}}, "rules": rules},
+    })
+}
+
+/// Returns an OverridePolicy for the deployments in `FAR`.
+fn override_policy(name: &str, overriders: &Value) -> Value {
+    json!({
+        "apiVersion": "policy.karmada.io/v1alpha1", "kind": "OverridePolicy", "metadata": {"name": name},
+        "spec": {
+            "resourceSelectors": [{"apiVersion": api::API_VERSION, "kind": "WorkloadDeployment"}],
+            "overrideRules": [{"targetCluster": {"clusterNames": [FAR]}, "overriders": overriders}],
+        },
     })
 }
 
@@ -135,6 +158,7 @@ pub(crate) async fn rules_of_one_of_two_cells() -> anyhow::Result<()> {
     patch(&fixture.rules(), RULE, changed).await?;
     fixture.until_image(FAR, mirrored, Some("b")).await?;
     rules_that_the_cell_cannot_read(&fixture, mirrored).await?;
+    an_override_that_fails(&fixture).await?;
 
     at_rest_nothing_is_written(&fixture, &policies).await?;
 
@@ -181,7 +205,7 @@ async fn nothing_is_left(
     let params = DeleteParams::default();
     fixture.rules().delete(RULE, &params).await?;
     wait::gone(policies, POLICY, WITHIN).await?;
-    fixture.until_image(FAR, "app:new", None).await?;
+    fixture.until_image(FAR, "app:next", None).await?;
     fixture.until_condition("gone", |it| it.is_none()).await?;
     let in_cell: Api<WorkloadDeployment> = fixture.space.in_cell(FAR);
     let left = in_cell.get(DEPLOYMENT).await?.metadata.annotations;
@@ -297,17 +321,8 @@ async fn rules_that_the_cell_cannot_read(
     let space = &fixture.space;
     let value = json!({annotations::CELL_RULES: r#"{"later":[]}"#});
     let overrider = json!({"annotationsOverrider": [{"operator": "add", "value": value}]});
-    let target = json!({"clusterNames": [FAR]});
-    let selected = json!([{"apiVersion": api::API_VERSION, "kind": "WorkloadDeployment"}]);
     let begin = Instant::now();
-    let policy = json!({
-        "apiVersion": "policy.karmada.io/v1alpha1", "kind": "OverridePolicy", "metadata": {"name": "later"},
-        "spec": {
-            "resourceSelectors": selected,
-            "overrideRules": [{"targetCluster": target, "overriders": overrider}],
-        },
-    });
-    create(&overrides(space), policy).await?;
+    create(&overrides(space), override_policy("later", &overrider)).await?;
     let is_named = |it: Option<&Condition>| {
         it.is_some_and(|it| {
             it.is_false() && it.message.contains(FAR) && it.message.contains("later")
@@ -320,19 +335,50 @@ async fn rules_that_the_cell_cannot_read(
     eprintln!("unreadable rules shown after {:.2} s", shown.as_secs_f64());
     ensure!(shown.as_secs() < 5, "shown after {shown:?}");
 
-    let mut template = fixture::template();
-    let containers = &mut template["spec"]["runtime"]["sandbox"]["containers"];
-    for container in containers.as_array_mut().into_iter().flatten() {
-        container["image"] = json!("app:new");
-    }
-    let change = json!({"spec": {"template": template}});
-    patch(&space.in_project::<api::Workload>(), "web", change).await?;
+    fixture.set_image("app:new").await?;
     fixture.until_image(NEAR, "app:new", None).await?;
     fixture.until_image(FAR, mirrored, Some("b")).await?;
     overrides(space)
         .delete("later", &DeleteParams::default())
         .await?;
     fixture.until_image(FAR, "app:new", Some("b")).await?;
+    let is_true = |it: Option<&Condition>| it.is_some_and(Condition::is_true);
+    fixture
+        .until_condition("rules applied again", is_true)
+        .await?;
+    space.until_settled("web", 2).await?;
+    Ok(())
+}
+
+/// An OverridePolicy of an operator that fails holds up its cell alone, and the project shows cell, policy and cause.
+async fn an_override_that_fails(fixture: &Fixture<'_>) -> anyhow::Result<()> {
+    let space = &fixture.space;
+    let missing = json!({"plaintext": [{"path": "/spec/missing/field", "operator": "replace", "value": "a"}]});
+    create(&overrides(space), override_policy("broken", &missing)).await?;
+    let begin = Instant::now();
+    fixture.set_image("app:next").await?;
+    let policy = format!("{FAR}: OverridePolicy {}/broken fails: ", space.hub_name);
+    let is_named = |it: Option<&Condition>| {
+        it.is_some_and(|it| {
+            it.is_false() && it.message.starts_with(&policy) && it.message.contains("missing")
+        })
+    };
+    fixture
+        .until_condition("the policy is named", is_named)
+        .await?;
+    let shown = begin.elapsed();
+    eprintln!(
+        "a failing override shown after {:.2} s",
+        shown.as_secs_f64()
+    );
+    ensure!(shown.as_secs() < 5, "shown after {shown:?}");
+    fixture.until_image(NEAR, "app:next", None).await?;
+    fixture.until_image(FAR, "app:new", Some("b")).await?;
+
+    overrides(space)
+        .delete("broken", &DeleteParams::default())
+        .await?;
+    fixture.until_image(FAR, "app:next", Some("b")).await?;
     let is_true = |it: Option<&Condition>| it.is_some_and(Condition::is_true);
     fixture
         .until_condition("rules applied again", is_true)

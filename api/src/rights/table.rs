@@ -252,6 +252,7 @@ pub const ROLES: &[Role] = &[
             rule("work.karmada.io", "resourcebindings", FOLLOW, "Know the cells of a copy.").without("No policy and no hub namespace is deleted. Projects get no `CellUnreachable` and no `NoMatchingCell`."),
             rule("cluster.karmada.io", "clusters", FOLLOW, "Know the state and the labels of the cells.").without("Projects get no `CellUnreachable` and no `NoMatchingCell`, and CellRules have no effect. The process logs this once."),
             rule(COMPUTE, "instances", &[Get, List, Watch, Patch], "Project Instances. `patch` marks Instances that cannot be projected."),
+            rule(CORE, "events", &[List], "Say which override of Karmada fails for a cell.").without("`RulesApplied` does not say that an override fails."),
             rule(EVENTS, "events", &[Create, Patch], "Publish transitions of conditions.").without(NO_EVENTS),
             rule(CORE, "configmaps", &[Get, Create, Patch, Delete], "Copy the ConfigMaps that templates use, by name.").without(NO_DATA),
             rule(CORE, "secrets", &[Get, Create, Patch, Delete], "As for `configmaps`. None is listed or watched.").without(NO_DATA),

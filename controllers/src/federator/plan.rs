@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
+use super::override_failures::OverrideFailure;
 use super::reapply::staleness::{Staleness, staleness};
 use crate::hub::cells::CopyCells;
 use crate::hub::identity::{HubIdentity, recorded_hub};
@@ -29,7 +30,7 @@ use crate::template::template_hash;
 use freshness::fresh;
 use status::{
     HUB_CONTRADICTED, HUB_NAMESPACE_CONTRADICTED, contradicted, invalid_city_code, status,
-    unreported, with_former_counters,
+    unreported, with_former_counters, with_override_failure,
 };
 use upstream_generation::{Carried, carried, carried_annotations};
 
@@ -58,6 +59,8 @@ pub(super) struct Observed<'a> {
     pub(super) copy: Option<&'a Arc<WorkloadDeployment>>,
     /// Whether a PropagationPolicy on the hub selects this city code.
     pub(super) policy_exists: bool,
+    /// What is known about overrides, while cells lack the copy.
+    pub(super) override_failure: OverrideFailure,
     /// The binding of the copy and the reachability of its cells.
     pub(super) cells: CopyCells<'a>,
     pub(super) now: Timestamp,
@@ -328,6 +331,16 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
         }
     });
     let live = copy.filter(|copy| !is_terminating(copy.as_ref()));
+    // If this reconciliation applies the copy, Karmada writes the object anyway, so no cell counts as stale.
+    let staleness = match live.filter(|_| in_step) {
+        Some(copy) => staleness(copy, cells),
+        None => Staleness::default(),
+    };
+    let is_lacking = !in_step || !staleness.cells.is_empty();
+    let status = match is_lacking {
+        true => with_override_failure(status, deployment, &observed.override_failure, now),
+        false => status,
+    };
     let moves = live.is_some_and(|copy| is_of_another_city(copy, city));
     // A terminating copy must be gone before a new copy is created. A new copy is created only after its policy. If the
     // copy were older than its policy, Karmada might match the copy only much later.
@@ -354,11 +367,7 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
             annotations: copy_annotations,
         }),
         delete_copy: moves && is_proved(&upstream(observed), namespace),
-        // If this reconciliation applies the copy, Karmada writes the object anyway, so no cell counts as stale.
-        staleness: match live.filter(|_| in_step) {
-            Some(copy) => staleness(copy, cells),
-            None => Staleness::default(),
-        },
+        staleness,
         status: status.filter(|status| deployment.status.as_ref() != Some(status)),
         ..Plan::default()
     }

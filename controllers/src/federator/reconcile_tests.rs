@@ -14,6 +14,7 @@ use crate::fixtures::servers::{
 use crate::policy::PolicyController;
 
 mod other_hub;
+mod overrides;
 mod refusals;
 mod stale_cache;
 mod undecodable;

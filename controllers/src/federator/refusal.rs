@@ -26,6 +26,11 @@ pub(super) fn policy_check(outcome: Outcome, is_refused: bool, is_awaited: bool)
         (false, true) => AWAITED_POLICY,
         (false, false) => return outcome,
     };
+    sooner(outcome, check)
+}
+
+/// Returns the outcome with a reconciliation after this time at the latest.
+pub(super) fn sooner(outcome: Outcome, check: Duration) -> Outcome {
     match outcome {
         Outcome::Again(wait) => Outcome::Again(wait.min(check)),
         Outcome::Settled | Outcome::Gone => Outcome::Again(check),

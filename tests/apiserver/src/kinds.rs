@@ -54,11 +54,12 @@ impl Kind {
 }
 
 /// All kinds. An API server serves all of them, unless a test stops serving one.
-pub(crate) static KINDS: [Kind; 34] = [
+pub(crate) static KINDS: [Kind; 35] = [
     Kind::new(CORE, "namespaces", "Namespace", CLUSTER_SCOPED),
     Kind::new(CORE, "configmaps", "ConfigMap", NAMESPACED),
     Kind::new(CORE, "secrets", "Secret", NAMESPACED),
     Kind::new(CORE, "serviceaccounts", "ServiceAccount", NAMESPACED),
+    Kind::new(CORE, "events", "Event", NAMESPACED),
     Kind::new(("events.k8s.io", "v1"), "events", "Event", NAMESPACED),
     Kind::new(
         ("resourcemanager.miloapis.com", "v1alpha1"),

@@ -7,6 +7,12 @@ use crate::kinds::KindId;
 use crate::refusal::Refusal;
 use crate::state::Stored;
 
+/// Fields of Events that selectors can have, and their places.
+const OF_EVENTS: [(&str, &str); 2] = [
+    ("involvedObject.kind", "/involvedObject/kind"),
+    ("type", "/type"),
+];
+
 /// The objects that a list or a watch selects, and their representation in the response. Responses with one object use
 /// only the representation.
 #[derive(Debug)]
@@ -72,10 +78,13 @@ impl Requirement {
 }
 
 impl Query {
-    /// Checks the field selectors. This API server supports only `metadata.name` and `metadata.namespace`.
+    /// Checks the field selectors. This API server supports only some fields.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
-        let is_known =
-            |it: &&Requirement| ["metadata.name", "metadata.namespace"].contains(&&*it.key);
+        let of_event = self.kind.kind().name == "Event";
+        let is_known = |it: &&Requirement| match it.key.as_str() {
+            "metadata.name" | "metadata.namespace" => true,
+            key => of_event && OF_EVENTS.iter().any(|(known, _)| *known == key),
+        };
         match self.fields.iter().find(|it| !is_known(it)) {
             Some(unknown) => Err(Refusal::bad(format!(
                 "field label not supported: {}",
@@ -92,12 +101,15 @@ impl Query {
             .namespace
             .as_ref()
             .is_none_or(|wanted| wanted == namespace);
-        let has_fields = self.fields.iter().all(|field| {
-            let value = match field.key.as_str() {
-                "metadata.name" => name,
-                _ => namespace,
-            };
-            field.accepts(Some(value))
+        let has_fields = self.fields.iter().all(|field| match field.key.as_str() {
+            "metadata.name" => field.accepts(Some(name)),
+            "metadata.namespace" => field.accepts(Some(namespace)),
+            key => {
+                let body: Value = serde_json::from_slice(&object.body).unwrap_or_default();
+                let place = OF_EVENTS.iter().find(|(known, _)| *known == key);
+                let value = place.and_then(|(_, place)| body.pointer(place)?.as_str());
+                field.accepts(value)
+            }
         });
         is_there && has_fields && self.has_labels(object)
     }

@@ -5,14 +5,15 @@ use api::identity::IdentityError;
 use api::instance::REFERENCED_DATA_READY;
 use api::reasons::workload_deployment::HUB_REFUSED;
 pub(super) use api::reasons::workload_deployment::INVALID_CITY_CODE;
-use api::reasons::workload_deployment::NOT_REPORTED;
 pub(super) use api::reasons::workload_deployment::{HUB_CONTRADICTED, HUB_NAMESPACE_CONTRADICTED};
+use api::reasons::workload_deployment::{NOT_REPORTED, OVERRIDE_FAILED};
 use api::workload_deployment::{
     AUTOSCALING_READY, AVAILABLE, CELLS_REPORTING, REPLICAS_READY, RULES_APPLIED,
 };
 use api::{WorkloadDeployment, WorkloadDeploymentStatus};
 use jiff::Timestamp;
 
+use crate::federator::override_failures::OverrideFailure;
 use crate::generation::GenerationMap;
 
 /// Conditions that are copied from the hub. If the hub no longer has a condition, it is removed from the project.
@@ -58,6 +59,37 @@ pub(super) fn status(
         selector: deployment.instance_selector(),
         ..hub.clone()
     }
+}
+
+/// Adds the condition about overrides that fail, while cells lack the copy. While nothing is known, the condition of the
+/// project's WorkloadDeployment stays. `status` is `None` if no cell has ever reported.
+pub(super) fn with_override_failure(
+    status: Option<WorkloadDeploymentStatus>,
+    deployment: &WorkloadDeployment,
+    known: &OverrideFailure,
+    now: Timestamp,
+) -> Option<WorkloadDeploymentStatus> {
+    let shown = deployment.status.as_ref();
+    let shown = shown.and_then(|shown| condition::find(&shown.conditions, RULES_APPLIED));
+    let shown = shown.filter(|it| it.reason == OVERRIDE_FAILED);
+    let mut failure = match known {
+        OverrideFailure::None => return status,
+        OverrideFailure::Unknown => match shown {
+            Some(shown) => shown.clone(),
+            None => return status,
+        },
+        OverrideFailure::Fails(message) => {
+            let status = ConditionStatus::False;
+            Condition::new(RULES_APPLIED, status, OVERRIDE_FAILED, message, now)
+        }
+    };
+    if let Some(shown) = shown {
+        failure.last_transition_time = shown.last_transition_time.clone();
+    }
+    let mut status = status.unwrap_or_else(|| unreported(WorkloadDeploymentStatus::default(), now));
+    condition::remove(&mut status.conditions, RULES_APPLIED);
+    status.conditions.push(failure);
+    Some(status)
 }
 
 /// Adds the name of the cell to each message about a problem, as for a WorkloadDeployment with several cells.

@@ -113,6 +113,19 @@ fn plan_knowing(
     deployment: &WorkloadDeployment,
     hub: &HubFixture,
 ) -> Plan {
+    let unknown = OverrideFailure::Unknown;
+    plan_told(unknown, cells, recorded, derived, deployment, hub)
+}
+
+/// Plans in the same way as [`plan_knowing`], with what is known about overrides.
+fn plan_told(
+    override_failure: OverrideFailure,
+    cells: CopyCells<'_>,
+    recorded: &HubNamespace,
+    derived: Option<&HubNamespace>,
+    deployment: &WorkloadDeployment,
+    hub: &HubFixture,
+) -> Plan {
     plan(&Observed {
         project: &project(),
         deployment,
@@ -125,6 +138,7 @@ fn plan_knowing(
         namespace: hub.namespace.as_ref(),
         copy: hub.copy.as_ref(),
         policy_exists: hub.policy_exists,
+        override_failure,
         cells,
         now: now(),
     })
@@ -149,6 +163,7 @@ fn plan_beside(
         namespace: None,
         copy: None,
         policy_exists: false,
+        override_failure: OverrideFailure::Unknown,
         cells: CopyCells {
             binding: None,
             state: &|_| CellState::Reachable,
@@ -217,6 +232,7 @@ fn plane_uids_are_written_if_proved_and_stay_if_unknown() {
             namespace: hub.namespace.as_ref(),
             copy: hub.copy.as_ref(),
             policy_exists: true,
+            override_failure: OverrideFailure::Unknown,
             cells: CopyCells {
                 binding: None,
                 state: &|_| CellState::Reachable,

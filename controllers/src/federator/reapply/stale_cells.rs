@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use api::ProjectName;
 use jiff::{SignedDuration, Timestamp};
 
+use crate::federator::override_failures::OverrideFailures;
 use crate::lock::lock;
 use crate::projects::Engagement;
 use crate::runtime::keys::ProjectKey;
@@ -33,6 +34,8 @@ pub(crate) struct Observation {
 pub(crate) struct StaleCells {
     deployments: Mutex<HashMap<ProjectKey, Stale>>,
     activity: CellActivity,
+    /// Why cells lack them, if an override is the cause.
+    pub(in crate::federator) override_failures: OverrideFailures,
 }
 
 #[derive(Debug)]
@@ -95,11 +98,13 @@ impl StaleCells {
     /// Forgets a deleted WorkloadDeployment.
     pub(crate) fn forget(&self, key: &ProjectKey) {
         lock(&self.deployments).remove(key);
+        self.override_failures.forget(key);
     }
 
     /// Forgets the WorkloadDeployments of a project.
     pub(crate) fn forget_project(&self, project: &ProjectName) {
         lock(&self.deployments).retain(|key, _| key.project != *project);
+        self.override_failures.forget_project(project);
     }
 }
 

@@ -180,6 +180,19 @@ impl<K: Object> Collection<'_, K> {
         })
     }
 
+    /// Lists the objects that a field selector selects.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::Api`].
+    pub(crate) async fn select(&self, fields: &str) -> Result<Vec<K>> {
+        let params = ListParams::default().fields(fields);
+        let listed = self.api.list(&params).await;
+        let listed = listed
+            .map_err(|error| ReconcileError::api(format!("list {}", K::plural(&())), error))?;
+        Ok(listed.items)
+    }
+
     fn request(&self) -> Request {
         Request::new(self.api.resource_url())
     }

@@ -196,6 +196,63 @@ fn a_cell_without_a_report_counts_as_not_applied() {
     assert!(shown(&deployment, &new, &bound, &["dfw2"]).is_some());
 }
 
+/// A failing override is shown while a cell lacks the copy. While nothing is known, the condition stays.
+#[test]
+fn a_failing_override_is_shown_while_a_cell_lacks_the_copy() {
+    let mut deployment = recorded("DFW");
+    let hub = reporting(&deployment, 2, true);
+    let (lacking, complete) = (
+        bound(&["dfw1", "dfw2"], &[report("dfw1", true)]),
+        bound(&["dfw1"], &[report("dfw1", true)]),
+    );
+    let own = HubNamespace::new(HUB_NAMESPACE).unwrap();
+    let shown = |deployment: &WorkloadDeployment, binding, known: &OverrideFailure| {
+        let cells = CopyCells {
+            binding: Some(binding),
+            state: &|_| CellState::Reachable,
+        };
+        let plan = plan_told(known.clone(), cells, &own, Some(&own), deployment, &hub);
+        let status = plan.status.or_else(|| deployment.status.clone());
+        let condition = condition::find(&status?.conditions, "RulesApplied").cloned();
+        condition.map(|it| (it.reason, it.message, it.last_transition_time.0.to_string()))
+    };
+    let (unknown, none) = (OverrideFailure::Unknown, OverrideFailure::None);
+    let fails = OverrideFailure::Fails("dfw2: fails".to_owned());
+    assert_eq!(shown(&deployment, &lacking, &unknown), None);
+    assert_eq!(shown(&deployment, &lacking, &none), None);
+    assert_eq!(shown(&deployment, &complete, &fails), None);
+    let expected = |message: &str, at: &str| {
+        Some((
+            "OverrideFailed".to_owned(),
+            message.to_owned(),
+            at.to_owned(),
+        ))
+    };
+    let now = "2026-11-21T10:00:00Z";
+    assert_eq!(
+        shown(&deployment, &lacking, &fails),
+        expected("dfw2: fails", now)
+    );
+
+    let failure = json!({
+        "type": "RulesApplied", "status": "False", "reason": "OverrideFailed", "message": "before",
+        "lastTransitionTime": CUT,
+    });
+    let mut status = json!(WorkloadDeploymentStatus::default());
+    status["conditions"] = json!([failure]);
+    deployment.status = Some(serde_json::from_value(status).unwrap());
+    assert_eq!(
+        shown(&deployment, &lacking, &unknown),
+        expected("before", CUT)
+    );
+    assert_eq!(
+        shown(&deployment, &lacking, &fails),
+        expected("dfw2: fails", CUT)
+    );
+    assert_eq!(shown(&deployment, &lacking, &none), None);
+    assert_eq!(shown(&deployment, &complete, &unknown), None);
+}
+
 #[test]
 fn a_deleted_cell_is_unreachable_since_the_status_shows_it() {
     let mut deployment = recorded("DFW");

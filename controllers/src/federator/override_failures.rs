@@ -1,0 +1,336 @@
+//! Finds out why a cell does not get the current copy: an override of Karmada cannot be applied there.
+//!
+//! Karmada says so only in Events of the copy. It does not say when the failure ends, and it leaves out Events of an object
+//! that has had many. So the Events are read only while a cell lacks the current copy, and the failure is shown until the
+//! cell has it (docs/operate/troubleshoot.md).
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use api::condition::MESSAGE_MAX;
+use api::karmada::events::{OVERRIDE_FAILED, WORK_FAILED};
+use api::{HubNamespace, ProjectName, WorkloadDeployment};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Event;
+use kube::{Client, Resource};
+
+use crate::lock::lock;
+use crate::runtime::ReconcileError;
+use crate::runtime::keys::ProjectKey;
+use crate::runtime::write::Collection;
+
+/// Time that Karmada gets to write a copy to its cells before its Events are read.
+const FIRST: SignedDuration = SignedDuration::from_secs(2);
+/// Longest interval between two reads.
+const LONGEST: SignedDuration = SignedDuration::from_mins(1);
+/// Largest assumed difference between the clocks of this process and of the hub.
+const SKEW: SignedDuration = SignedDuration::from_secs(5);
+
+/// How long the Events of a namespace are used. After a change of many copies, one list serves all of them.
+const FRESH: SignedDuration = SignedDuration::from_secs(1);
+
+/// Records, for the WorkloadDeployments of all projects, why cells lack the current copy.
+#[derive(Debug, Default)]
+pub(super) struct OverrideFailures {
+    lacks: Mutex<HashMap<ProjectKey, Lack>>,
+    /// The Events of hub namespaces, and when they were read.
+    events: Mutex<HashMap<HubNamespace, (Timestamp, Events)>>,
+}
+
+type Events = Arc<[Event]>;
+
+/// Cells lack the current copy.
+#[derive(Debug)]
+struct Lack {
+    cells: BTreeSet<String>,
+    since: Timestamp,
+    /// When the Events were last read.
+    read: Option<Timestamp>,
+    failure: Option<String>,
+}
+
+/// What is known about the cells that lack a copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum OverrideFailure {
+    /// The Events have not been read since cells lack the copy.
+    Unknown,
+    /// No override fails.
+    None,
+    /// The message about the overrides that fail.
+    Fails(String),
+}
+
+impl OverrideFailures {
+    /// Returns what is known.
+    pub(super) fn of(&self, key: &ProjectKey) -> OverrideFailure {
+        match lock(&self.lacks).get(key) {
+            None | Some(Lack { read: None, .. }) => OverrideFailure::Unknown,
+            Some(Lack { failure: None, .. }) => OverrideFailure::None,
+            Some(Lack {
+                failure: Some(failure),
+                ..
+            }) => OverrideFailure::Fails(failure.clone()),
+        }
+    }
+
+    /// Notes the cells that lack the copy now. Returns when to read the Events, and since when cells lack the copy.
+    /// Returns `None` if no cell lacks it.
+    fn observe(
+        &self,
+        key: &ProjectKey,
+        cells: &BTreeSet<String>,
+        now: Timestamp,
+    ) -> Option<(Timestamp, Timestamp)> {
+        let mut lacks = lock(&self.lacks);
+        if cells.is_empty() {
+            lacks.remove(key);
+            return None;
+        }
+        let lack = lacks.entry(key.clone()).or_insert_with(|| Lack {
+            cells: cells.clone(),
+            since: now,
+            read: None,
+            failure: None,
+        });
+        if lack.cells != *cells {
+            lack.cells.clone_from(cells);
+            lack.read = None;
+        }
+        let (from, wait) = match lack.read {
+            None => (lack.since, FIRST),
+            Some(read) => (read, read.duration_since(lack.since).clamp(FIRST, LONGEST)),
+        };
+        let due = from.saturating_add(wait).unwrap_or(Timestamp::MAX);
+        Some((due, lack.since))
+    }
+
+    /// Notes the result of a read. Returns whether it differs from what was known.
+    fn note(&self, key: &ProjectKey, failure: Option<String>, now: Timestamp) -> bool {
+        let mut lacks = lock(&self.lacks);
+        let Some(lack) = lacks.get_mut(key) else {
+            return false;
+        };
+        let is_new = lack.read.is_none() || lack.failure != failure;
+        lack.read = Some(now);
+        lack.failure = failure;
+        is_new
+    }
+
+    pub(super) fn forget(&self, key: &ProjectKey) {
+        lock(&self.lacks).remove(key);
+    }
+
+    pub(super) fn forget_project(&self, project: &ProjectName) {
+        lock(&self.lacks).retain(|key, _| key.project != *project);
+    }
+
+    /// Reads the Events of the copy if it is time. Returns when to call again, or `None` if no cell lacks the copy.
+    ///
+    /// # Errors
+    ///
+    /// When the hub does not list Events. Without the right to list them, nothing is known.
+    pub(super) async fn look(
+        &self,
+        hub: &Client,
+        hub_namespace: &HubNamespace,
+        key: &ProjectKey,
+        copy: Option<&WorkloadDeployment>,
+        cells: &BTreeSet<String>,
+        now: Timestamp,
+    ) -> Result<Option<Duration>, ReconcileError> {
+        let uid = copy.and_then(|copy| copy.meta().uid.as_deref());
+        let Some(((due, since), uid)) = self.observe(key, cells, now).zip(uid) else {
+            return Ok(None);
+        };
+        if due > now {
+            return Ok(Some(due.duration_since(now).unsigned_abs()));
+        }
+        let events = self.events(hub, hub_namespace, now).await?;
+        let of_copy = events.iter();
+        let of_copy = of_copy.filter(|it| it.involved_object.uid.as_deref() == Some(uid));
+        let failure = failure(of_copy, cells, since - SKEW);
+        Ok(match self.note(key, failure, now) {
+            // The plan must see the result.
+            true => Some(Duration::ZERO),
+            false => self
+                .observe(key, cells, now)
+                .map(|(due, _)| due.duration_since(now).unsigned_abs()),
+        })
+    }
+
+    /// Returns the warnings about WorkloadDeployments in a hub namespace.
+    async fn events(
+        &self,
+        hub: &Client,
+        namespace: &HubNamespace,
+        now: Timestamp,
+    ) -> Result<Events, ReconcileError> {
+        /// An API server keeps no Events in memory, so each list reads all Events of the namespace from etcd.
+        const WARNINGS: &str = "involvedObject.kind=WorkloadDeployment,type=Warning";
+        let is_fresh = |read: Timestamp| now.duration_since(read) < FRESH;
+        if let Some((read, events)) = lock(&self.events).get(namespace)
+            && is_fresh(*read)
+        {
+            return Ok(Arc::clone(events));
+        }
+        let collection = Collection::<Event>::new(hub, namespace.as_str(), None);
+        let events: Events = match collection.select(WARNINGS).await {
+            Err(error) if error.is_forbidden() => Arc::default(),
+            events => events?.into(),
+        };
+        let mut all = lock(&self.events);
+        all.retain(|_, (read, _)| is_fresh(*read));
+        all.insert(namespace.clone(), (now, Arc::clone(&events)));
+        Ok(events)
+    }
+}
+
+/// Returns the message about the overrides that fail in these cells, according to Events of the copy after this time.
+fn failure<'e>(
+    events: impl Iterator<Item = &'e Event>,
+    cells: &BTreeSet<String>,
+    after: Timestamp,
+) -> Option<String> {
+    let mut recent: Vec<_> = events.filter(|it| time(it) > Some(after)).collect();
+    recent.sort_by_key(|it| time(it));
+    let with_reason = |reason: &'static str| {
+        let recent = recent.iter();
+        recent.filter(move |it| it.reason.as_deref() == Some(reason))
+    };
+    let mut failing = BTreeMap::new();
+    for event in with_reason(OVERRIDE_FAILED) {
+        let message = event.message.as_deref().unwrap_or_default();
+        if let Some((policy, cell)) = policy_and_cell(message)
+            && cells.contains(cell)
+        {
+            failing.insert(cell, policy);
+        }
+    }
+    if failing.is_empty() {
+        return None;
+    }
+    let failing = failing
+        .into_iter()
+        .map(|(cell, policy)| format!("{cell}: {policy} fails"));
+    let mut message = failing.collect::<Vec<_>>().join("; ");
+    let cause = with_reason(WORK_FAILED).next_back();
+    if let Some(cause) = cause.and_then(|event| event.message.as_deref()) {
+        message = format!("{message}: {cause}");
+    }
+    Some(message.chars().take(MESSAGE_MAX).collect())
+}
+
+/// Returns when the event last happened.
+fn time(event: &Event) -> Option<Timestamp> {
+    let last = event.last_timestamp.as_ref().map(|it| it.0);
+    last.or_else(|| event.event_time.as_ref().map(|it| it.0))
+}
+
+/// Reads a message of Karmada, such as `Apply override policy(ns-1/mirror) for cluster(lax1) failed.`. Returns the policy,
+/// with its kind, and the cell.
+fn policy_and_cell(message: &str) -> Option<(String, &str)> {
+    let rest = message.strip_prefix("Apply ")?.strip_suffix(") failed.")?;
+    let (policy, cell) = rest.split_once(") for cluster(")?;
+    let policy = match policy.strip_prefix("cluster override policy(") {
+        Some(name) => format!("ClusterOverridePolicy {name}"),
+        None => format!(
+            "OverridePolicy {}",
+            policy.strip_prefix("override policy(")?
+        ),
+    };
+    Some((policy, cell))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixtures::object;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + seconds).unwrap()
+    }
+
+    fn event(reason: &str, message: &str, seconds: i64) -> Event {
+        object(json!({
+            "metadata": {"name": "e", "namespace": "ns-1"},
+            "involvedObject": {}, "reason": reason, "message": message,
+            "lastTimestamp": at(seconds).to_string(),
+        }))
+    }
+
+    fn cells(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    #[test]
+    fn a_failure_names_cell_policy_and_cause() {
+        let fails = |policy: &str, cell: &str, seconds| {
+            let message = format!("Apply {policy} for cluster({cell}) failed.");
+            event(OVERRIDE_FAILED, &message, seconds)
+        };
+        let events = [
+            fails("override policy(ns-1/of-dfw1)", "dfw1", 20),
+            fails("cluster override policy(all)", "lax1", 20),
+            // Another one of the same cell failed before.
+            fails("override policy(ns-1/former)", "lax1", 11),
+            // Before the cells lacked the copy.
+            fails("override policy(ns-1/old)", "lax2", 9),
+            event(WORK_FAILED, "the first cause", 11),
+            event(WORK_FAILED, "doc is missing path", 21),
+            event(
+                "ApplyOverridePolicySucceed",
+                "Apply x for cluster(lax1) succeed.",
+                22,
+            ),
+            event(OVERRIDE_FAILED, "in other words", 22),
+        ];
+        let expected = |text: &str| Some(text.to_owned());
+        assert_eq!(
+            failure(events.iter(), &cells(&["lax1", "lax2"]), at(10)),
+            expected("lax1: ClusterOverridePolicy all fails: doc is missing path")
+        );
+        assert_eq!(
+            failure(events.iter(), &cells(&["dfw1", "lax1"]), at(10)),
+            expected(
+                "dfw1: OverridePolicy ns-1/of-dfw1 fails; lax1: ClusterOverridePolicy all fails: doc is missing path"
+            )
+        );
+        assert_eq!(failure(events.iter(), &cells(&["lax2"]), at(10)), None);
+        assert_eq!(failure(events.iter(), &cells(&["lax1"]), at(30)), None);
+    }
+
+    #[test]
+    fn events_are_read_after_two_seconds_and_then_less_and_less() {
+        let failures = OverrideFailures::default();
+        let key = ProjectKey::new(&ProjectName::new("p").unwrap(), "default", "web");
+        let lax = cells(&["lax1"]);
+        assert_eq!(failures.observe(&key, &BTreeSet::new(), at(0)), None);
+        assert_eq!(failures.of(&key), OverrideFailure::Unknown);
+        let mut now = 0;
+        let mut times = Vec::new();
+        while times.len() < 8 {
+            let (due, since) = failures.observe(&key, &lax, at(now)).unwrap();
+            assert_eq!(since, at(0));
+            now = due.duration_since(at(0)).as_secs();
+            times.push(now);
+            failures.note(&key, None, due);
+        }
+        assert_eq!(times, [2, 4, 8, 16, 32, 64, 124, 184]);
+        assert_eq!(failures.of(&key), OverrideFailure::None);
+        // Another cell lacks the copy too.
+        let both = cells(&["lax1", "lax2"]);
+        let (due, _) = failures.observe(&key, &both, at(now)).unwrap();
+        assert_eq!(due, at(2));
+        assert!(failures.note(&key, Some("fails".to_owned()), at(now)));
+        assert!(!failures.note(&key, Some("fails".to_owned()), at(now)));
+        assert_eq!(
+            failures.of(&key),
+            OverrideFailure::Fails("fails".to_owned())
+        );
+        assert_eq!(failures.observe(&key, &BTreeSet::new(), at(now)), None);
+        assert_eq!(failures.of(&key), OverrideFailure::Unknown);
+    }
+}

@@ -1,0 +1,118 @@
+//! Tests of overrides of Karmada that fail.
+
+use std::time::Duration;
+
+use api::reasons::workload_deployment::OVERRIDE_FAILED;
+use api::workload_deployment::RULES_APPLIED;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Event;
+
+use super::*;
+use crate::fixtures::now;
+
+/// When cells have lacked the copy for long enough.
+fn later() -> Timestamp {
+    now() + SignedDuration::from_secs(3)
+}
+
+/// Returns a binding of the copy to a cell that has the copy of this generation.
+fn binding(copy: &WorkloadDeployment, generation: Option<i64>) -> Value {
+    json!({
+        "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+        "metadata": {"name": format!("{NAME}-workloaddeployment"), "namespace": HUB_NAMESPACE},
+        "spec": {
+            "clusters": [{"name": "dfw1"}],
+            "resource": {
+                "apiVersion": api::API_VERSION, "kind": "WorkloadDeployment", "name": NAME, "uid": copy.metadata.uid,
+            },
+        },
+        "status": {"aggregatedStatus": [{
+            "clusterName": "dfw1", "applied": true,
+            "status": {"replicas": 1, "resourceTemplateGeneration": generation},
+        }]},
+    })
+}
+
+/// Returns the Cluster of a cell that is reachable.
+fn cluster() -> Value {
+    let ready = json!({
+        "type": "Ready", "status": "True", "reason": "r", "message": "m", "lastTransitionTime": now().to_string(),
+    });
+    json!({
+        "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "dfw1"},
+        "status": {"conditions": [ready]},
+    })
+}
+
+/// Returns an Event of Karmada about the copy.
+fn event(copy: &WorkloadDeployment, name: &str, reason: &str, message: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": HUB_NAMESPACE},
+        "involvedObject": {"kind": "WorkloadDeployment", "uid": copy.metadata.uid}, "type": "Warning", "reason": reason, "message": message,
+        "lastTimestamp": now().to_string(),
+    })
+}
+
+async fn at(clock: fn() -> Timestamp, federator: &Federator) -> Outcome {
+    settle().await;
+    let context = ReconcileContext::new(clock, None);
+    federator
+        .reconcile(&context, project_key(NAME))
+        .await
+        .unwrap()
+}
+
+fn failure(planes: &FakePlanes) -> Option<api::Condition> {
+    let status = in_project(planes)?.status?;
+    api::condition::find(&status.conditions, RULES_APPLIED).cloned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_override_is_named_until_the_cell_has_the_copy() {
+    let on_hub_before = vec![hub_namespace(), policy(), cluster(), copy(NAME)];
+    let (planes, federator) = start(recorded(NAME), on_hub_before).await;
+    converge(&federator, || project_key(NAME), &planes.servers()).await;
+    let copy = on_hub(&planes).unwrap();
+    let generation = copy.metadata.generation;
+    planes.hub.put(binding(&copy, generation.map(|it| it - 1)));
+    let message = "Apply override policy(ns-1/broken) for cluster(dfw1) failed.";
+    planes
+        .hub
+        .put(event(&copy, "a", "ApplyOverridePolicyFailed", message));
+    planes
+        .hub
+        .put(event(&copy, "b", "SyncWorkFailed", "doc is missing path"));
+
+    let wait = Outcome::Again(Duration::from_secs(2));
+    assert_eq!(at(now, &federator).await, wait);
+    assert_eq!(at(later, &federator).await, Outcome::Again(Duration::ZERO));
+    assert_eq!(failure(&planes), None);
+    at(later, &federator).await;
+    let shown = failure(&planes).unwrap();
+    assert_eq!(shown.reason, OVERRIDE_FAILED);
+    let expected = "dfw1: OverridePolicy ns-1/broken fails: doc is missing path";
+    assert_eq!(shown.message, expected);
+    take_writes(&planes.servers());
+    at(later, &federator).await;
+    assert_eq!(take_writes(&planes.servers()), [""; 0]);
+
+    planes.hub.put(binding(&copy, generation));
+    at(later, &federator).await;
+    assert_eq!(failure(&planes), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_right_to_list_events_nothing_is_said() {
+    let on_hub_before = vec![hub_namespace(), policy(), cluster(), copy(NAME)];
+    let (planes, federator) = start(recorded(NAME), on_hub_before).await;
+    converge(&federator, || project_key(NAME), &planes.servers()).await;
+    let copy = on_hub(&planes).unwrap();
+    planes.hub.put(binding(&copy, Some(0)));
+    at(now, &federator).await;
+    planes.hub.fail(Fault::refuse(403).of::<Event>());
+    for wait in [0, 3] {
+        let expected = Outcome::Again(Duration::from_secs(wait));
+        assert_eq!(at(later, &federator).await, expected);
+    }
+    assert_eq!(failure(&planes), None);
+}
