@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 use api::Workload;
 use api::karmada::Cluster;
 use harness::site_proxy::{ConnectProxy, ConnectionLimits, ReverseProxy};
-use harness::{Federation, wait};
+use harness::{CellConfig, Federation, networking, wait};
 use http::Method;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
@@ -27,16 +27,24 @@ const CLOSED: usize = 5;
 /// Changes whose time is measured.
 const CHANGES: usize = 6;
 
+/// The pull cell, and its city.
+const FAR: &str = "lax1";
+const CITY: &str = "LAX";
+
 /// The management process reaches the project and the hub below paths, with tokens, over HTTP/1.1. A cell reaches the hub
-/// through CONNECT with a client certificate, and so does Karmada a push cell. All these proxies close idle and old
-/// connections.
+/// through CONNECT with a client certificate, and so do Karmada a push cell and the agent of a pull cell the hub. All
+/// these proxies close idle and old connections.
 pub(crate) async fn everything_behind_proxies() -> anyhow::Result<()> {
-    let federation = fixture::start("proxies").await?;
+    let config = fixture::config("proxies")?;
+    let mut federation = fixture::start_from(&config).await?;
+    networking::offer_city(&federation.project().client(), "lax", CITY).await?;
+    let far = CellConfig::new(FAR, CITY);
+    let mut pull = federation.add_pull_cell(&config, &far).await?;
     let space = Space::create(&federation, "proxies").await?;
     space
-        .create_workload("web", &[("us", &["DFW", "ORD"], 1)])
+        .create_workload("web", &[("us", &["DFW", "ORD", CITY], 1)])
         .await?;
-    space.until_settled("web", 2).await?;
+    space.until_settled("web", 3).await?;
     let direct = changes(&space, "direct", &[]).await?;
 
     let reverse = federation.put_reverse_proxies(LIMITS).await?;
@@ -46,6 +54,8 @@ pub(crate) async fn everything_behind_proxies() -> anyhow::Result<()> {
     let clusters: Api<Cluster> = Api::all(federation.hub().client());
     let change = json!({"spec": {"proxyURL": of_karmada.url()}});
     patch(&clusters, ORD, change).await?;
+    let of_agent = ConnectProxy::start(LIMITS).await?;
+    pull.put_connect_proxy(&of_agent).await?;
     // The first change opens what the proxies then close.
     changes_once(&space, "app:first").await?;
     let logged = log_length(&federation).await?;
@@ -57,18 +67,19 @@ pub(crate) async fn everything_behind_proxies() -> anyhow::Result<()> {
     let through = changes(&space, "through", &reverse).await?;
     until_closed(&reverse, CLOSED).await?;
     ensure!(connect.opened() > 0, "the cell uses no proxy");
-    ensure!(
-        of_karmada.closed() > 0,
-        "Karmada uses no proxy, or it closes nothing"
-    );
+    for (proxy, of) in [(&of_karmada, "Karmada"), (&of_agent, "the agent")] {
+        let closed = proxy.closed();
+        ensure!(closed > 0, "{of} uses no proxy, or it closes nothing");
+    }
     eprintln!("a change takes, in seconds: direct {direct:.2?}, through proxies {through:.2?}");
     let counts = [
         reverse[0].closed(),
         reverse[1].closed(),
         connect.closed(),
         of_karmada.closed(),
+        of_agent.closed(),
     ];
-    eprintln!("connections closed: project, hub, cell to hub, Karmada to cell {counts:?}");
+    eprintln!("connections closed: project, hub, cell to hub, Karmada to cell, agent {counts:?}");
     closed_watches_are_routine(&federation, &reverse, logged).await?;
     a_client_certificate_ends_at_the_proxy(&federation, &reverse[1]).await?;
     federation.stop().await;
@@ -112,15 +123,15 @@ async fn changes_once(space: &Space<'_>, image: &str) -> anyhow::Result<f64> {
     }
     let change = json!({"spec": {"template": template}});
     patch(&space.in_project::<Workload>(), "web", change).await?;
-    for cell in [DFW, ORD] {
+    for (cell, city) in [(DFW, "dfw"), (ORD, "ord"), (FAR, "lax")] {
         let has = |instance: &api::Instance| {
             let sandbox = instance.spec.runtime.sandbox.as_ref();
             sandbox.is_some_and(|it| it.containers.iter().all(|it| it.image == image))
         };
-        let name = format!("web-us-{}-0", if cell == DFW { "dfw" } else { "ord" });
+        let name = format!("web-us-{city}-0");
         wait::until(&space.in_cell(cell), &name, image, WITHIN, has).await?;
     }
-    space.until_settled("web", 2).await?;
+    space.until_settled("web", 3).await?;
     Ok(begin.elapsed().as_secs_f64())
 }
 

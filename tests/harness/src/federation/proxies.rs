@@ -110,9 +110,8 @@ impl Federation {
         let direct = self
             .pki
             .user_kubeconfig(self.hub.port(), &PlaneUser::cell(cell))?;
-        let through = direct.replace("server:", &format!("proxy-url: '{}', server:", proxy.url()));
         let file = self.directory.join(format!("{cell}-connect.kubeconfig"));
-        fs::write(&file, through)?;
+        fs::write(&file, through(&direct, proxy))?;
         let mut manager = self.cell_manager(cell)?.lock().await;
         manager.kill().await;
         manager.set_path("federation-kubeconfig", &file);
@@ -224,6 +223,11 @@ impl Federation {
         management.set_path("federation-kubeconfig", hub);
         management.restart().await
     }
+}
+
+/// Returns the kubeconfig of the harness with this proxy.
+pub(super) fn through(direct: &str, proxy: &ConnectProxy) -> String {
+    direct.replace("server:", &format!("proxy-url: '{}', server:", proxy.url()))
 }
 
 /// Returns the users of compute-federation of a cell: in the cell, on the hub and in the project.

@@ -17,12 +17,14 @@ use rustls::pki_types::pem::PemObject;
 use tokio::net::TcpStream;
 
 use super::parts::{manager_ports, our_crds, start_cell, start_etcd, start_in_cell};
+use super::proxies::through;
 use super::{CellConfig, Config, Federation, Managed, RunningCell, StartInputs};
 use crate::manager::{get, manifest};
 use crate::objects::apply_all;
 use crate::plane::{Plane, PlanePorts, flag};
 use crate::process::{ChildProcess, Program, StartCommand};
 use crate::rights::PlaneUser;
+use crate::site_proxy::ConnectProxy;
 use crate::uplink::{Uplink, UplinkCut};
 use crate::webhook_certificate::{INTERPRETER, WebhookCertificate};
 use crate::{karmada, registration, wait};
@@ -37,6 +39,8 @@ const WITHIN: Duration = Duration::from_mins(1);
 /// The agent of a pull cell, and its connections to the hub.
 pub struct PullCell {
     command: StartCommand,
+    /// The kubeconfig of the agent for the hub.
+    kubeconfig: PathBuf,
     agent: Option<ChildProcess>,
     /// In front of the hub, for the agent and for compute-federation.
     uplink: Uplink,
@@ -89,6 +93,22 @@ impl PullCell {
         }
         self.agent = Some(self.command.start().await?);
         Ok(())
+    }
+
+    /// Restarts the agent. Its requests to the hub then go through this proxy.
+    ///
+    /// # Errors
+    ///
+    /// When the agent cannot be started.
+    pub async fn put_connect_proxy(&mut self, proxy: &ConnectProxy) -> anyhow::Result<()> {
+        let file = self.kubeconfig.with_extension("connect");
+        fs::write(
+            &file,
+            through(&fs::read_to_string(&self.kubeconfig)?, proxy),
+        )?;
+        let file = file.to_str().context("no UTF-8")?;
+        self.command = self.command.with_flag("karmada-kubeconfig", file);
+        self.restart_agent().await
     }
 
     /// Waits until the agent ends. Returns its exit code.
@@ -175,6 +195,7 @@ impl Federation {
         self.cells.insert(cell.name.clone(), running);
         Ok(PullCell {
             command,
+            kubeconfig,
             agent: Some(agent),
             uplink,
             interpreter,
