@@ -7,12 +7,14 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::allowed::REPLICAS_MAX;
 use crate::annotations::CELL_RULES;
 use crate::condition::Condition;
 use crate::core_v1::EnvVar;
 use crate::decode::from_str;
 use crate::instance_type;
 use crate::runtime::InstanceRuntimeResources;
+use crate::workload::HorizontalScaleSettings;
 use crate::workload_deployment::WorkloadDeployment;
 
 /// Condition of a [`CellRule`]: it counts for the cells that it selects.
@@ -98,6 +100,27 @@ pub struct CellRules {
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key"])
     )]
     pub labels: Vec<LabelRule>,
+    /// Limits of the number of Instances of a WorkloadDeployment in the cell.
+    #[serde(default, skip_serializing_if = "ReplicasRule::is_empty")]
+    pub replicas: ReplicasRule,
+}
+
+/// Limits the number of Instances. 0 stays 0. If the limits contradict each other, the maximum counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "!has(self.min) || !has(self.max) || self.min <= self.max",
+    "message": "min must not be greater than max",
+}]))]
+pub struct ReplicasRule {
+    /// The maximum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = REPLICAS_MAX))]
+    pub max: Option<i32>,
+    /// The minimum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = REPLICAS_MAX))]
+    pub min: Option<i32>,
 }
 
 /// Sets a label.
@@ -177,15 +200,21 @@ impl CellRules {
             images,
             instance_types,
             labels,
+            replicas,
         } = other;
         add(&mut self.env, env, |rule| &rule.name);
         add(&mut self.images, images, |rule| &rule.prefix);
         add(&mut self.instance_types, instance_types, |rule| &rule.from);
         add(&mut self.labels, labels, |rule| &rule.key);
+        self.replicas.max = self.replicas.max.or(replicas.max);
+        self.replicas.min = self.replicas.min.or(replicas.min);
     }
 
-    /// Applies the rules to the template of a WorkloadDeployment.
+    /// Applies the rules to a WorkloadDeployment.
     pub fn apply(&self, deployment: &mut WorkloadDeployment) {
+        let spec = &mut deployment.spec;
+        self.replicas.apply(&mut spec.scale_settings);
+        spec.replicas = spec.replicas.map(|replicas| self.replicas.of(replicas));
         let template = &mut deployment.spec.template;
         if !self.labels.is_empty() {
             let metadata = template.metadata.get_or_insert_default();
@@ -221,6 +250,26 @@ fn add<T: Clone>(rules: &mut Vec<T>, others: &[T], key: fn(&T) -> &str) {
         if rules.iter().all(|rule| key(rule) != key(other)) {
             rules.push(other.clone());
         }
+    }
+}
+
+impl ReplicasRule {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns the number within the limits.
+    fn of(&self, replicas: i32) -> i32 {
+        if replicas <= 0 {
+            return replicas;
+        }
+        let at_least = self.min.map_or(replicas, |min| replicas.max(min));
+        self.max.map_or(at_least, |max| at_least.min(max))
+    }
+
+    fn apply(&self, settings: &mut HorizontalScaleSettings) {
+        settings.min_replicas = self.of(settings.min_replicas);
+        settings.max_replicas = settings.max_replicas.map(|max| self.of(max));
     }
 }
 
@@ -282,6 +331,15 @@ impl WorkloadDeployment {
     pub fn cell_rules(&self) -> Option<Result<CellRules, String>> {
         let annotations = self.metadata.annotations.as_ref()?;
         Some(CellRules::parse(annotations.get(CELL_RULES)?))
+    }
+
+    /// Returns the scale settings within the limits of this cell.
+    pub fn scale_settings_in_cell(&self) -> HorizontalScaleSettings {
+        let mut settings = self.spec.scale_settings.clone();
+        if let Some(Ok(rules)) = self.cell_rules() {
+            rules.replicas.apply(&mut settings);
+        }
+        settings
     }
 }
 

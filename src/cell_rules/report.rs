@@ -31,6 +31,8 @@ pub(super) struct CellReport {
     deployments: usize,
     /// WorkloadDeployments whose template changes.
     rolled_out: usize,
+    /// WorkloadDeployments whose number of Instances changes, if each cell of a city gets the whole number.
+    scaled: usize,
 }
 
 impl CellReport {
@@ -40,6 +42,7 @@ impl CellReport {
             former,
             deployments: 0,
             rolled_out: 0,
+            scaled: 0,
         }
     }
 
@@ -55,6 +58,8 @@ impl CellReport {
             self.wanted.rules.apply(&mut with);
             self.former.apply(&mut without);
             self.rolled_out += usize::from(with.spec.template != without.spec.template);
+            let [with, without] = [with, without].map(|it| it.spec.desired_replicas());
+            self.scaled += usize::from(with != without);
         }
     }
 
@@ -65,6 +70,7 @@ impl CellReport {
             images,
             instance_types,
             labels,
+            replicas,
         } = &self.former;
         let wanted = &self.wanted.rules;
         let fields = [
@@ -72,6 +78,7 @@ impl CellReport {
             ("images", *images != wanted.images),
             ("instanceTypes", *instance_types != wanted.instance_types),
             ("labels", *labels != wanted.labels),
+            ("replicas", *replicas != wanted.replicas),
         ];
         let changed = fields.into_iter().filter(|(_, differ)| *differ);
         changed.map(|(name, _)| name).collect()
@@ -107,6 +114,7 @@ impl Report {
                 "changed": cell.changed_fields(),
                 "deployments": cell.deployments,
                 "rolledOut": cell.rolled_out,
+                "scaled": cell.scaled,
             })
         };
         let problem = |(name, problem): (&String, &Problem)| json!({"cellRule": name, "reason": problem.reason, "message": problem.message});
@@ -131,10 +139,14 @@ impl Report {
                 [] => writeln!(text, "unchanged")?,
                 changed => writeln!(
                     text,
-                    "changed: {}; {} of {} WorkloadDeployments are rolled out again",
+                    "changed: {}; {} of {} WorkloadDeployments are rolled out again{}",
                     changed.join(", "),
                     cell.rolled_out,
-                    cell.deployments
+                    cell.deployments,
+                    match cell.scaled {
+                        0 => String::new(),
+                        scaled => format!(", {scaled} are scaled"),
+                    },
                 )?,
             }
         }

@@ -6,7 +6,7 @@ use api::workload_deployment::RULES_APPLIED;
 use api::{CellRule, Condition, Instance, WorkloadDeployment, annotations, cell_rules, condition};
 use harness::audit::AuditPosition;
 use harness::{CellConfig, Config, Federation, wait};
-use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -157,6 +157,7 @@ pub(crate) async fn rules_of_one_of_two_cells() -> anyhow::Result<()> {
         json!({"spec": {"rules": {"labels": [{"key": "example.com/site", "value": "b"}]}}});
     patch(&fixture.rules(), RULE, changed).await?;
     fixture.until_image(FAR, mirrored, Some("b")).await?;
+    more_instances_in_one_cell(&fixture, mirrored).await?;
     rules_that_the_cell_cannot_read(&fixture, mirrored).await?;
     an_override_that_fails(&fixture).await?;
 
@@ -303,6 +304,11 @@ async fn the_api_server_refuses_invalid_rules(rules: &Api<DynamicObject>) -> any
             json!({"instanceTypes": [{"from": "a"}]}),
             "spec.rules.instanceTypes[0].to",
         ),
+        (json!({"replicas": {"min": 0}}), "spec.rules.replicas.min"),
+        (
+            json!({"replicas": {"min": 2, "max": 1}}),
+            "min must not be greater than max",
+        ),
     ] {
         let object: DynamicObject = serde_json::from_value(rule(&invalid))?;
         let created = rules.create(&PostParams::default(), &object).await;
@@ -311,6 +317,19 @@ async fn the_api_server_refuses_invalid_rules(rules: &Api<DynamicObject>) -> any
         ensure!(refusal.contains(expected), "{invalid}: {refusal:?}");
     }
     Ok(())
+}
+
+/// A rule about the number changes it in one cell, and the status stays current.
+async fn more_instances_in_one_cell(fixture: &Fixture<'_>, mirrored: &str) -> anyhow::Result<()> {
+    for (replicas, all) in [(json!({"min": 2}), 3), (json!(null), 2)] {
+        let change = json!({"spec": {"rules": {"replicas": replicas}}});
+        patch(&fixture.rules(), RULE, change).await?;
+        fixture.space.until_settled("web", all).await?;
+        let near: Api<Instance> = fixture.space.in_cell(NEAR);
+        let count = near.list(&ListParams::default()).await?.items.len();
+        ensure!(count == 1, "{count} Instances in {NEAR}");
+    }
+    fixture.until_image(FAR, mirrored, Some("b")).await
 }
 
 /// Rules that the cell cannot read hold up this cell alone. An OverridePolicy of an operator counts after ours.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{CellRules, EnvRule, LabelRule, RULES_MAX};
+use super::{CellRules, EnvRule, LabelRule, RULES_MAX, ReplicasRule};
+use crate::allowed::{REPLICAS, REPLICAS_MAX};
 use crate::identity::is_label;
 
 /// Form of the key of a label: a DNS subdomain, and a name of at most 63 characters.
@@ -22,6 +23,7 @@ impl CellRules {
             images,
             instance_types,
             labels,
+            replicas,
         } = self;
         let mut problems = Vec::new();
         for (list, keys) in [
@@ -53,6 +55,7 @@ impl CellRules {
             problems.push(format!("env[].name: {name:?} contains `=`"));
         }
         problems.extend(labels.iter().filter_map(label_problem));
+        problems.extend(replicas_problem(replicas));
         problems
     }
 
@@ -63,6 +66,7 @@ impl CellRules {
             images,
             instance_types,
             labels,
+            replicas: _,
         } = self;
         let lists = [
             ("env", env.len()),
@@ -80,6 +84,17 @@ impl CellRules {
 
 fn keys<T>(rules: &[T], key: fn(&T) -> &String) -> Vec<&str> {
     rules.iter().map(|rule| key(rule).as_str()).collect()
+}
+
+/// The limits of several `CellRules` together can contradict each other, so that is no problem here.
+fn replicas_problem(rule: &ReplicasRule) -> Option<String> {
+    let limits = [("max", rule.max), ("min", rule.min)];
+    let is_allowed = |limit: Option<i32>| limit.is_none_or(|limit| REPLICAS.contains(&limit));
+    let (name, limit) = limits.into_iter().find(|(_, limit)| !is_allowed(*limit))?;
+    let limit = limit.unwrap_or_default();
+    Some(format!(
+        "replicas.{name} is {limit}; it must be 1 to {REPLICAS_MAX}"
+    ))
 }
 
 fn label_problem(rule: &LabelRule) -> Option<String> {

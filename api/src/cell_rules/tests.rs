@@ -69,6 +69,55 @@ fn rules_change_what_they_name_and_nothing_else() {
 }
 
 #[test]
+fn replicas_are_limited_and_zero_stays() {
+    let rules = |text: &str| CellRules::parse(text).unwrap();
+    let limited = |rules: &CellRules, replicas: Value, min: i32, max: Value| {
+        let mut deployment = deployment(&json!({"resources": {"instanceType": "a"}}), &json!({}));
+        deployment.spec.replicas = serde_json::from_value(replicas).unwrap();
+        deployment.spec.scale_settings.min_replicas = min;
+        deployment.spec.scale_settings.max_replicas = serde_json::from_value(max).unwrap();
+        rules.apply(&mut deployment);
+        let settings = deployment.spec.scale_settings;
+        json!([
+            deployment.spec.replicas,
+            settings.min_replicas,
+            settings.max_replicas
+        ])
+    };
+    let both = rules(r#"{"replicas":{"min":2,"max":4}}"#);
+    for (replicas, min, max, expected) in [
+        (json!(null), 1, json!(null), json!([null, 2, null])),
+        (json!(9), 3, json!(10), json!([4, 3, 4])),
+        (json!(0), 0, json!(1), json!([0, 0, 2])),
+        (json!(-1), 5, json!(null), json!([-1, 4, null])),
+    ] {
+        assert_eq!(limited(&both, replicas, min, max), expected);
+    }
+    let most = rules(r#"{"replicas":{"max":1}}"#);
+    assert_eq!(
+        limited(&most, json!(3), 2, json!(null)),
+        json!([1, 1, null])
+    );
+    let least = rules(r#"{"replicas":{"min":3}}"#);
+    assert_eq!(limited(&least, json!(1), 2, json!(2)), json!([3, 3, 3]));
+    // Of several rules, the first maximum and the first minimum count. The maximum counts more.
+    let mut together = most.clone();
+    together.extend(&both);
+    assert_eq!(together, rules(r#"{"replicas":{"min":2,"max":1}}"#));
+    assert_eq!(
+        limited(&together, json!(3), 2, json!(null)),
+        json!([1, 1, null])
+    );
+    for text in [r#"{"replicas":{"max":0}}"#, r#"{"replicas":{"max":1001}}"#] {
+        let problem = CellRules::parse(text).unwrap_err();
+        assert!(problem.contains("replicas.max"), "{problem}");
+    }
+    let problem = CellRules::parse(r#"{"replicas":{"min":0}}"#).unwrap_err();
+    assert!(problem.contains("replicas.min"), "{problem}");
+    assert_eq!(serde_json::to_string(&CellRules::default()).unwrap(), "{}");
+}
+
+#[test]
 fn a_virtual_machine_has_no_containers() {
     let runtime = json!({
         "resources": {"instanceType": "a/other"},

@@ -25,7 +25,7 @@ pub(super) enum Settings {
 /// Returns the settings. A HorizontalPodAutoscaler needs a minimum of at least 1, and a maximum that is not below the
 /// minimum. A deployment has at most [`REPLICAS_MAX`] Instances.
 pub(super) fn settings(deployment: &WorkloadDeployment) -> Settings {
-    let settings = &deployment.spec.scale_settings;
+    let settings = deployment.scale_settings_in_cell();
     let Some(max) = settings.max_replicas.filter(|_| settings.is_autoscaled()) else {
         return Settings::Off;
     };

@@ -1,4 +1,4 @@
-use api::annotations::{ASSIGNED_REPLICAS, CLEARED_REPLICAS};
+use api::annotations::{ASSIGNED_REPLICAS, CELL_RULES, CLEARED_REPLICAS};
 use api::quantity::Quantity;
 use api::workload::{MetricSpec, MetricTarget, ResourceMetricSource};
 use k8s_openapi::api::autoscaling::v2::{
@@ -227,6 +227,23 @@ fn the_bounds_are_those_that_kubernetes_allows() {
         let bounds = (spec.min_replicas.unwrap(), spec.max_replicas);
         assert_eq!(bounds, expected, "{min} {max}");
     }
+}
+
+#[test]
+fn the_limits_of_the_cell_count() {
+    let mut deployment = scaled(2, 8);
+    let limits = |deployment: &WorkloadDeployment| {
+        let spec = spec(deployment);
+        (spec.min_replicas, spec.max_replicas)
+    };
+    assert_eq!(limits(&deployment), (Some(2), 8));
+    let annotations = deployment.metadata.annotations.get_or_insert_default();
+    let rules = r#"{"replicas":{"min":3,"max":5}}"#;
+    annotations.insert(CELL_RULES.to_owned(), rules.to_owned());
+    assert_eq!(limits(&deployment), (Some(3), 5));
+    let annotations = deployment.metadata.annotations.get_or_insert_default();
+    annotations.insert(CELL_RULES.to_owned(), "cannot be read".to_owned());
+    assert_eq!(limits(&deployment), (Some(2), 8));
 }
 
 #[test]
