@@ -54,6 +54,8 @@ pub(crate) enum DiscoveryMode {
     Single,
     /// Milo lists the projects.
     Milo(MiloDiscovery),
+    /// This directory has a kubeconfig for each project.
+    Kubeconfigs(PathBuf),
 }
 
 /// The way in which Milo's projects are discovered and reached. A kubeconfig that is not set means the own cluster.
@@ -230,28 +232,59 @@ impl DiscoverySection {
     }
 
     fn checked(self) -> anyhow::Result<DiscoveryMode> {
-        let milo = MiloDiscovery {
-            internal_service_discovery: self.internal_service_discovery.unwrap_or_default(),
-            discovery_kubeconfig: self.discovery_kubeconfig_path,
-            project_kubeconfig: self.project_kubeconfig_path,
-        };
-        if let ModeField::Milo = self.mode {
-            return Ok(DiscoveryMode::Milo(milo));
+        self.check_fields()?;
+        match self.mode {
+            ModeField::Single => Ok(DiscoveryMode::Single),
+            ModeField::Milo => Ok(DiscoveryMode::Milo(MiloDiscovery {
+                internal_service_discovery: self.internal_service_discovery.unwrap_or_default(),
+                discovery_kubeconfig: self.discovery_kubeconfig_path,
+                project_kubeconfig: self.project_kubeconfig_path,
+            })),
+            ModeField::Kubeconfigs => {
+                let directory = self.project_kubeconfig_directory.context(
+                    "discovery.projectKubeconfigDirectory is missing: discovery.mode \"kubeconfigs\" needs the directory \
+                     with the kubeconfigs of the projects",
+                )?;
+                Ok(DiscoveryMode::Kubeconfigs(directory))
+            }
         }
-        for (field, is_given) in [
-            ("internalServiceDiscovery", milo.internal_service_discovery),
+    }
+
+    /// Checks that no field of another mode is given.
+    fn check_fields(&self) -> anyhow::Result<()> {
+        let is_internal = self.internal_service_discovery.unwrap_or_default();
+        let (milo, kubeconfigs) = (ModeField::Milo, ModeField::Kubeconfigs);
+        for (field, of, is_given) in [
+            ("internalServiceDiscovery", milo, is_internal),
             (
                 "discoveryKubeconfigPath",
-                milo.discovery_kubeconfig.is_some(),
+                milo,
+                self.discovery_kubeconfig_path.is_some(),
             ),
-            ("projectKubeconfigPath", milo.project_kubeconfig.is_some()),
+            (
+                "projectKubeconfigPath",
+                milo,
+                self.project_kubeconfig_path.is_some(),
+            ),
+            (
+                "projectKubeconfigDirectory",
+                kubeconfigs,
+                self.project_kubeconfig_directory.is_some(),
+            ),
         ] {
             ensure!(
-                !is_given,
-                "discovery.{field} has no effect in discovery.mode \"single\": remove it, or set the mode to \"milo\""
+                !is_given || self.mode == of,
+                "discovery.{field} has no effect in discovery.mode {:?}: remove it, or set the mode to {:?}",
+                self.mode.as_str(),
+                of.as_str()
             );
         }
-        Ok(DiscoveryMode::Single)
+        ensure!(
+            self.mode != kubeconfigs || self.quota_kubeconfig_path.is_none(),
+            "discovery.quotaKubeconfigPath leads to one API server, and discovery.mode \"kubeconfigs\" has one for each \
+             project: remove it; quota cannot be enforced for these projects"
+        );
+        Ok(())
     }
 }
 

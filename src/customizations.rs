@@ -1,8 +1,7 @@
 //! Serves the Lua scripts in the files of a directory (docs/operate/serve-lua-customizations.md).
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use api::karmada::ResourceInterpreterCustomization;
 use interpreters::lua::LuaInterpreter;
 use interpreters::{InterpretedKind, Operation};
 use kube::ResourceExt;
+use multicluster::mounted;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
@@ -202,32 +202,10 @@ pub(crate) fn of_directory(directory: &Path) -> anyhow::Result<LuaInterpreter> {
 }
 
 fn read(directory: &Path) -> anyhow::Result<Contents> {
-    let name = || directory.display().to_string();
-    let mut contents = Contents::new();
-    for entry in fs::read_dir(directory).with_context(name)? {
-        let path = entry.with_context(name)?.path();
-        let ending = path.extension().and_then(|ending| ending.to_str());
-        // A mounted volume has other files, whose names begin with a dot.
-        let is_hidden = path
-            .file_name()
-            .is_none_or(|name| name.to_string_lossy().starts_with('.'));
-        if is_hidden || !ending.is_some_and(|ending| ENDINGS.contains(&ending)) {
-            continue;
-        }
-        let file = || path.display().to_string();
-        // A pipe or a device would never end.
-        if !fs::metadata(&path).with_context(file)?.is_file() {
-            bail!("{} is not a file", file());
-        }
-        let mut text = String::new();
-        let opened = File::open(&path).with_context(file)?;
-        let read = opened.take(FILE_MAX + 1).read_to_string(&mut text);
-        if read.with_context(file)? as u64 > FILE_MAX {
-            bail!("{} must have at most {FILE_MAX} bytes", file());
-        }
-        contents.insert(path, text);
-    }
-    Ok(contents)
+    let read = mounted::read(directory, &ENDINGS, FILE_MAX);
+    let read = read.with_context(|| directory.display().to_string())?;
+    let texts = read.into_iter().map(|(path, text)| Ok((path, text?)));
+    texts.collect()
 }
 
 /// Returns the number of customizations, and their interpreter.
@@ -290,6 +268,8 @@ fn require_other_kind(customization: &ResourceInterpreterCustomization) -> anyho
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use tempfile::TempDir;
 
     use super::*;

@@ -373,6 +373,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared fleet::a_suspended_project_is_not_retried;
         Shared fleet::a_kind_that_a_project_does_not_serve;
         Shared fleet::a_deleted_project_is_cleaned_up;
+        Shared fleet::projects_from_kubeconfigs;
         Shared connections::more_watches_than_one_connection_allows;
         Shared own_cluster::one_candidate_leads_at_a_time;
         Shared own_cluster::metrics_require_permission;

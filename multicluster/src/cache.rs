@@ -21,6 +21,7 @@ pub use index::Index;
 pub use list_limiter::ListLimiter;
 pub use reflector::Reflector;
 pub use sync_state::SyncState;
+pub(crate) use sync_state::request_problem;
 
 #[cfg(test)]
 mod tests;

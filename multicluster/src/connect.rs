@@ -5,6 +5,7 @@ mod credentials;
 mod error;
 mod leader_fence;
 mod proxy;
+mod replaceable;
 mod transport;
 
 use std::path::Path;
@@ -20,6 +21,7 @@ use kube::client::{Body, ConfigExt};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use leader_fence::LeaderFence;
+pub(crate) use replaceable::ReplaceableClient;
 use tower::layer::layer_fn;
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Layer, ServiceBuilder};

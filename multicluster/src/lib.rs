@@ -2,7 +2,8 @@
 //!
 //! This crate contains connections ([`connect`]), the registry of projects ([`projects`]), caches of watched objects
 //! ([`cache`]), the work queue of controllers ([`queue`]), leader election ([`lease`]), the tasks of the process
-//! ([`tasks`]), its clock ([`clock`]), its metrics ([`metrics`]), and the check of 404 answers ([`absence`]). Decisions
+//! ([`tasks`]), its clock ([`clock`]), its metrics ([`metrics`]), the check of 404 answers ([`absence`]),
+//! and the files of a mounted directory ([`mounted`]). Decisions
 //! about objects are made by controllers, not by this crate.
 
 pub mod absence;
@@ -11,6 +12,7 @@ pub mod clock;
 pub mod connect;
 pub mod lease;
 pub mod metrics;
+pub mod mounted;
 pub mod projects;
 pub mod queue;
 pub mod tasks;

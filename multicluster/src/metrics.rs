@@ -42,6 +42,7 @@ pub struct Metrics {
     pub(crate) projects_failing_kinds: Family<KindLabels, Gauge>,
     pub(crate) projects_not_ready: Gauge,
     pub(crate) projects_suspended: Gauge,
+    pub(crate) project_kubeconfigs_refused: Gauge,
     unidentified_namespaces: Gauge,
     hub_contradictions: Gauge,
     quarantined_objects: Family<QuarantineLabels, Gauge>,
@@ -129,6 +130,7 @@ impl Metrics {
             projects_failing_kinds: Family::default(),
             projects_not_ready: Gauge::default(),
             projects_suspended: Gauge::default(),
+            project_kubeconfigs_refused: Gauge::default(),
             unidentified_namespaces: Gauge::default(),
             hub_contradictions: Gauge::default(),
             quarantined_objects: Family::default(),
@@ -301,6 +303,11 @@ impl Metrics {
             "projects_suspended",
             "Engaged projects that refuse creates and updates because they are suspended",
             self.projects_suspended.clone(),
+        );
+        registry.register(
+            "project_kubeconfigs_refused",
+            "Kubeconfig files of projects whose contents are not in use",
+            self.project_kubeconfigs_refused.clone(),
         );
     }
 

@@ -7,6 +7,7 @@
 mod discovery;
 mod engaged_project;
 mod handler;
+mod kubeconfigs;
 mod registry;
 mod root;
 
@@ -26,7 +27,9 @@ use crate::connect::ConnectError;
 use discovery::{Connect, Discovered};
 pub use discovery::{DiscoveryConfig, DiscoveryKind, ProjectClients};
 pub use engaged_project::{EngagedProject, NotCurrent};
+use handler::Begin;
 pub use handler::{ProjectHandler, RegistryContext};
+pub use kubeconfigs::KubeconfigDirectory;
 use registry::{ProjectEntry, Registry};
 use root::Root;
 
@@ -42,8 +45,6 @@ pub struct RegistryBuilder {
     projects: ProjectRegistry,
     begin: Begin,
 }
-
-type Begin = Box<dyn FnOnce(Option<Arc<dyn ProjectHandler>>) + Send>;
 
 impl RegistryBuilder {
     /// Returns the registry, which is empty until [`RegistryBuilder::begin`].
@@ -92,14 +93,12 @@ impl ProjectRegistry {
         name: ProjectName,
         client: Client,
     ) -> RegistryBuilder {
-        let connect = Box::new(move |_: &ProjectName| Ok(client.clone()));
         let (listed, sync_state) = (
             watch::Sender::new(false),
             watch::Sender::new(SyncState::Current),
         );
         let registry = Arc::new(Registry::new(
             context,
-            connect,
             None,
             listed.subscribe(),
             sync_state.subscribe(),
@@ -109,7 +108,7 @@ impl ProjectRegistry {
                 registry: Arc::clone(&registry),
             },
             begin: Box::new(move |handler| {
-                registry.engage(name, None, handler.as_ref());
+                registry.engage(name, None, client, handler.as_ref());
                 listed.send_replace(true);
             }),
         }
@@ -133,6 +132,19 @@ impl ProjectRegistry {
         } = discovery;
         let connect = discovery::connect(kind, template, &user_agent, leadership)?;
         Ok(Self::of_kind(kind, context, client, connect))
+    }
+
+    /// Makes a registry of the projects whose kubeconfigs are in a directory (`discovery.mode: kubeconfigs`,
+    /// docs/operate/project-kubeconfigs.md).
+    pub fn of_directory(
+        context: &RegistryContext<'_>,
+        directory: KubeconfigDirectory,
+    ) -> RegistryBuilder {
+        let (registry, begin) = kubeconfigs::prepare(context, directory);
+        RegistryBuilder {
+            projects: Self { registry },
+            begin,
+        }
     }
 
     fn of_kind(
@@ -169,7 +181,6 @@ impl ProjectRegistry {
         let cache = reflector.cache();
         let registry = Arc::new(Registry::new(
             context,
-            connect,
             root.clone(),
             cache.synced(),
             cache.sync_state(),
@@ -181,7 +192,7 @@ impl ProjectRegistry {
             let has_handler = handler.is_some();
             reflector.on_change(move |change| {
                 for metadata in change.versions() {
-                    registry.changed(&cache, metadata, handler.as_ref());
+                    registry.changed(&cache, metadata, &connect, handler.as_ref());
                 }
             });
             let stop = tasks.stop();

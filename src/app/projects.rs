@@ -1,4 +1,4 @@
-//! The projects of this process: a single project, or the projects of Milo.
+//! The projects of this process: a single project, the projects of Milo, or those of a directory of kubeconfigs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,7 +7,9 @@ use anyhow::Context;
 use api::ProjectName;
 use controllers::management_controllers::Management;
 use kube::Client;
-use multicluster::projects::{DiscoveryKind, ProjectHandler, RegistryBuilder, RegistryContext};
+use multicluster::projects::{
+    DiscoveryKind, KubeconfigDirectory, ProjectHandler, RegistryBuilder, RegistryContext,
+};
 use multicluster::{ProjectRegistry, connect};
 
 use super::clusters;
@@ -24,7 +26,8 @@ pub(super) struct DiscoveredProjects<P> {
     /// The only project, in `discovery.mode: single`.
     pub(super) only: Option<ProjectName>,
     /// A client of the API server with the registration of the admission webhooks. `None` with internal service
-    /// discovery, because the process has no kubeconfig of that API server.
+    /// discovery, because the process has no kubeconfig of that API server, and with a directory of kubeconfigs, because
+    /// each project has its own registration.
     pub(super) registered: Option<Client>,
 }
 
@@ -73,6 +76,18 @@ pub(super) async fn registry(
                 projects: ProjectRegistry::single(&registry, name.clone(), client.clone()),
                 only: Some(name),
                 registered: Some(client),
+            }));
+        }
+        DiscoveryMode::Kubeconfigs(directory) => {
+            let directory = KubeconfigDirectory {
+                directory: directory.clone(),
+                user_agent: user_agent(role),
+                leadership: context.leadership.clone(),
+            };
+            return Ok(Some(DiscoveredProjects {
+                projects: ProjectRegistry::of_directory(&registry, directory),
+                only: None,
+                registered: None,
             }));
         }
         DiscoveryMode::Milo(milo) => milo,

@@ -72,8 +72,8 @@ pub(super) async fn start_controllers(
         let config = management_controllers::Config {
             hub: clusters::hub(context, "management").await?,
             projects: projects.context(
-                "--enable-management-controllers needs the process's own cluster (--kubeconfig), or \
-                 discovery.mode: milo in the file of --server-config",
+                "--enable-management-controllers needs the process's own cluster (--kubeconfig), or discovery.mode: milo \
+                 or kubeconfigs in the file of --server-config",
             )?,
             metrics: context.planes_metrics.clone(),
             may_write: context.leadership.gained(),

@@ -128,6 +128,8 @@ pub(super) struct DiscoverySection {
     pub(super) discovery_kubeconfig_path: Option<PathBuf>,
     #[serde(default, deserialize_with = "path")]
     pub(super) project_kubeconfig_path: Option<PathBuf>,
+    #[serde(default, deserialize_with = "path")]
+    pub(super) project_kubeconfig_directory: Option<PathBuf>,
     #[serde(default, deserialize_with = "cluster_name")]
     pub(super) cluster_name: Option<CellName>,
     #[serde(default, deserialize_with = "path")]
@@ -173,11 +175,23 @@ pub(super) struct ReferencedDataSection {
 }
 
 /// `discovery.mode`.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum ModeField {
     #[default]
     Single,
     Milo,
+    Kubeconfigs,
+}
+
+impl ModeField {
+    /// Returns the value in the file.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Single => "single",
+            Self::Milo => "milo",
+            Self::Kubeconfigs => "kubeconfigs",
+        }
+    }
 }
 
 fn api_version<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Expected>, D::Error> {
@@ -192,8 +206,9 @@ fn mode<'de, D: Deserializer<'de>>(field: D) -> Result<ModeField, D::Error> {
     match text(field)?.as_deref() {
         None | Some("single") => Ok(ModeField::Single),
         Some("milo") => Ok(ModeField::Milo),
+        Some("kubeconfigs") => Ok(ModeField::Kubeconfigs),
         Some(other) => {
-            let error = format!("must be \"single\" or \"milo\", is {other:?}");
+            let error = format!("must be \"single\", \"milo\" or \"kubeconfigs\", is {other:?}");
             Err(Error::custom(error))
         }
     }

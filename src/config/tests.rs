@@ -193,10 +193,24 @@ fn discovery_follows_the_mode_of_the_file() {
                 project_kubeconfig: Some("/p".into()),
             }),
         ),
+        (
+            "{mode: kubeconfigs, projectKubeconfigDirectory: /k, projectKubeconfigPath: ''}",
+            DiscoveryMode::Kubeconfigs("/k".into()),
+        ),
     ] {
         let config = parse(&format!("discovery: {text}")).unwrap();
         assert_eq!(config.discovery, expected, "{text}");
     }
+    assert!(
+        error("discovery: {mode: kubeconfigs}")
+            .contains("discovery.projectKubeconfigDirectory is missing: ")
+    );
+    let quota = "{mode: kubeconfigs, projectKubeconfigDirectory: /k, quotaKubeconfigPath: /q}";
+    let error = error(&format!("discovery: {quota}"));
+    assert!(
+        error.contains("discovery.quotaKubeconfigPath leads to one API server"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -305,6 +319,21 @@ fn a_field_of_another_mode_is_an_error() {
                 )
             );
         }
+        let mode = "mode: kubeconfigs, projectKubeconfigDirectory: /k, ";
+        let error = error(&format!("discovery: {{{mode}{field}: {value}}}"));
+        let expected = format!(
+            "c.yaml: discovery.{field} has no effect in discovery.mode \"kubeconfigs\": remove it, or set the mode to \"milo\""
+        );
+        assert_eq!(error, expected);
+    }
+    for mode in ["single", "milo"] {
+        let error = error(&format!(
+            "discovery: {{mode: {mode}, projectKubeconfigDirectory: /k}}"
+        ));
+        let expected = format!(
+            "c.yaml: discovery.projectKubeconfigDirectory has no effect in discovery.mode {mode:?}: remove it, or set the mode to \"kubeconfigs\""
+        );
+        assert_eq!(error, expected);
     }
 }
 
@@ -361,7 +390,7 @@ fn an_error_is_one_line_with_the_position_and_the_field() {
         ),
         (
             "discovery:\n  mode: kind",
-            "4:9: discovery.mode: must be \"single\" or \"milo\", is \"kind\"",
+            "4:9: discovery.mode: must be \"single\", \"milo\" or \"kubeconfigs\", is \"kind\"",
         ),
         (
             "metricsServer: {bindAddress: ':70000'}",

@@ -120,7 +120,7 @@ const FIELDS: [Field; 31] = [
     field(
         "discovery.mode",
         "`single`",
-        "`single`: the own cluster is the only project. Its name is `single`, so only one management installation with this mode can use a hub. `milo`: every project of Milo that is ready.",
+        "`single`: the own cluster is the only project. Its name is `single`, so only one management installation with this mode can use a hub. `milo`: every project of Milo that is ready. `kubeconfigs`: every project that has a kubeconfig in a directory.",
     ),
     field(
         "discovery.clusterName",
@@ -178,6 +178,13 @@ const MILO_FIELDS: [Field; 3] = [
         "Watch ProjectControlPlanes instead of Projects, and call Services of the cluster. The host of the URL is then replaced too.",
     ),
 ];
+
+/// The fields that are valid only with `mode: kubeconfigs`.
+const KUBECONFIGS_FIELDS: [Field; 1] = [field(
+    "discovery.projectKubeconfigDirectory",
+    "required",
+    "Directory with a file `<project>.kubeconfig` for each project. Other files, and files whose names begin with a dot, are ignored.",
+)];
 
 /// The fields of the Go manager that have no meaning here.
 const IGNORED_FIELDS: [Field; 6] = [
@@ -255,6 +262,13 @@ pub(super) fn page() -> Page {
             )
             .table(columns, rows(&MILO_FIELDS)),
             Section::named(
+                "Fields of `mode: kubeconfigs`",
+                ["With `mode: kubeconfigs` the management controllers serve each project that has a kubeconfig in a directory. The \
+                  directory is read every second. See [Projects from kubeconfigs](../operate/project-kubeconfigs.md). \
+                  `discovery.quotaKubeconfigPath` is an error in this mode."],
+            )
+            .table(columns, rows(&KUBECONFIGS_FIELDS)),
+            Section::named(
                 "Fields of the Go manager without effect",
                 ["If one of these is given without a value, the process logs one warning."],
             )
@@ -311,6 +325,7 @@ mod tests {
         let listed = FIELDS
             .iter()
             .chain(&MILO_FIELDS)
+            .chain(&KUBECONFIGS_FIELDS)
             .chain(&IGNORED_FIELDS)
             .map(|it| it.path.to_owned());
         assert_eq!(listed.collect::<BTreeSet<_>>(), known);

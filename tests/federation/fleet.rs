@@ -4,6 +4,8 @@
 mod cut_off;
 #[path = "fleet/gone.rs"]
 mod gone;
+#[path = "fleet/kubeconfigs.rs"]
+mod kubeconfigs;
 #[path = "fleet/refusing.rs"]
 mod refusing;
 
@@ -30,6 +32,7 @@ use crate::fixture::{NETWORK, Space, WITHIN, create, patch, workload};
 use crate::milo;
 pub(crate) use cut_off::a_leader_with_an_old_cache_rolls_nothing_back;
 pub(crate) use gone::a_deleted_project_is_cleaned_up;
+pub(crate) use kubeconfigs::projects_from_kubeconfigs;
 pub(crate) use refusing::{
     a_kind_that_a_project_does_not_serve, a_suspended_project_is_not_retried,
 };

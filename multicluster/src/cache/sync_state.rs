@@ -85,21 +85,32 @@ fn problem<K: Resource<DynamicType = ()>>(error: &watcher::Error) -> String {
             };
             return format!("the API server does not serve {kind} yet");
         }
-        let (code, reason) = (status.code, &status.reason);
-        return match status.message.as_str() {
-            "" => format!("{code} {reason}"),
-            message => format!("{code} {reason}: {message}"),
-        };
+        return answer_text(status);
     }
     match error {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => match error {
-            // The text of the wrapper contains no further information.
-            kube::Error::Service(error) => chain(&**error),
-            error => chain(error),
-        },
+        | watcher::Error::WatchFailed(error) => request_problem(error),
         error => error.to_string(),
+    }
+}
+
+/// Returns the answer of an API server that refuses a request.
+fn answer_text(status: &Status) -> String {
+    let (code, reason) = (status.code, &status.reason);
+    match status.message.as_str() {
+        "" => format!("{code} {reason}"),
+        message => format!("{code} {reason}: {message}"),
+    }
+}
+
+/// Returns the problem of a request: the answer of the API server, or the reason why there is none.
+pub(crate) fn request_problem(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => answer_text(status),
+        // The text of the wrapper contains no further information.
+        kube::Error::Service(error) => chain(&**error),
+        error => chain(error),
     }
 }
 

@@ -2,10 +2,13 @@
 //! once per hour. Without this, an API server would refuse the process when its first certificate expires. The CA of an
 //! API server changes too. Then the process would refuse the API server.
 
+mod contents;
+
+use std::fmt;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -13,6 +16,8 @@ use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use tokio::time::Instant;
 use tracing::{info, warn};
+
+use contents::ContentsError;
 
 use super::connector::{ApiServerConnector, connector};
 use super::error::ClientError;
@@ -32,9 +37,11 @@ pub struct ClusterConfig {
 }
 
 /// A context of a kubeconfig file.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Source {
     path: PathBuf,
+    /// The contents of the file, if the file itself is not read again.
+    contents: Option<Arc<str>>,
     context: Option<String>,
     /// The file with the CA of the API server, if the kubeconfig names one.
     authority: Option<PathBuf>,
@@ -63,9 +70,26 @@ fn authority(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<PathBuf> 
     Some(PathBuf::from(file))
 }
 
+impl fmt::Debug for Source {
+    /// Leaves out the contents, because they have credentials.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source")
+            .field("path", &self.path)
+            .field("context", &self.context)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Source {
+    fn kubeconfig(&self) -> Result<Kubeconfig, KubeconfigError> {
+        match &self.contents {
+            Some(contents) => contents::parse(&self.path, contents),
+            None => Kubeconfig::read_from(&self.path),
+        }
+    }
+
     async fn load(&self) -> Result<Config, KubeconfigError> {
-        let kubeconfig = Kubeconfig::read_from(&self.path)?;
+        let kubeconfig = self.kubeconfig()?;
         let options = KubeConfigOptions {
             context: self.context.clone(),
             ..KubeConfigOptions::default()
@@ -77,11 +101,37 @@ impl Source {
 impl ClusterConfig {
     /// Reads a kubeconfig file. Takes the named context, or the current context if `context` is `None`.
     pub(super) async fn read(path: &Path, context: Option<&str>) -> Result<Self, KubeconfigError> {
-        let source = Source {
-            authority: authority(&Kubeconfig::read_from(path)?, context),
+        Self::of(Source {
             path: path.to_owned(),
+            contents: None,
             context: context.map(str::to_owned),
+            authority: None,
+        })
+        .await
+    }
+
+    /// Decodes the contents of a kubeconfig file, and takes its current context. Relative paths in it are relative to the
+    /// file. The files that it names are read again when they change, but not the kubeconfig itself.
+    ///
+    /// # Errors
+    ///
+    /// [`ContentsError`], which names the field.
+    pub(crate) fn of_contents(path: &Path, contents: &Arc<str>) -> Result<Self, ContentsError> {
+        let source = Source {
+            path: path.to_owned(),
+            contents: Some(Arc::clone(contents)),
+            context: None,
+            authority: None,
         };
+        contents::check(&source.kubeconfig()?)?;
+        Ok(Self::of(source)
+            .now_or_never()
+            .ok_or(ContentsError::Waits)??)
+    }
+
+    /// Reads the kubeconfig, and names its CA file in the source.
+    async fn of(mut source: Source) -> Result<Self, KubeconfigError> {
+        source.authority = authority(&source.kubeconfig()?, source.context.as_deref());
         // The first read only names the files. They are hashed before they are loaded.
         let named = files(&source.load().await?, Some(&source));
         let hash = hash(&named);
@@ -102,17 +152,20 @@ impl ClusterConfig {
             return Ok(Self::from(self.config.clone()));
         };
         // Loading a kubeconfig is async in kube, but it waits for nothing.
-        let loaded = Self::read(&source.path, source.context.as_deref()).now_or_never();
+        let loaded = Self::of(source.clone()).now_or_never();
         let loaded = loaded.ok_or("kube waits for something")?;
         loaded.map_err(|error| error.to_string())
     }
 }
 
-/// Returns the kubeconfig, and the files that it names: the CA of the API server, the client certificate and its key.
+/// Returns the kubeconfig if it is read again, and the files that it names: the CA of the API server, the client certificate and its key.
 fn files(config: &Config, source: Option<&Source>) -> Vec<PathBuf> {
     let auth = &config.auth_info;
     let source = source.into_iter();
-    let source = source.flat_map(|it| [Some(&it.path), it.authority.as_ref()]);
+    let source = source.flat_map(|it| {
+        let file = it.contents.is_none().then_some(&it.path);
+        [file, it.authority.as_ref()]
+    });
     let named = [&auth.client_certificate, &auth.client_key];
     source
         .flatten()

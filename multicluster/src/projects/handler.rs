@@ -17,6 +17,9 @@ pub struct RegistryContext<'a> {
     pub metrics: &'a Metrics,
 }
 
+/// Begins to discover projects. If there is a handler, it runs for each engaged project.
+pub(super) type Begin = Box<dyn FnOnce(Option<Arc<dyn ProjectHandler>>) + Send>;
+
 /// Runs for each project while the project is engaged, on every replica, leader or not.
 pub trait ProjectHandler: Send + Sync + 'static {
     /// Runs until the project is disengaged. The future is then dropped. This method is called when the project's API

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use api::ProjectName;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Client;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::DropGuard;
@@ -21,12 +22,11 @@ use crate::metrics::{Counted, Metrics};
 use crate::tasks::Tasks;
 
 /// Longest time for which a project of the first list may delay the readiness of the process.
-const READINESS_WAIT: Duration = Duration::from_secs(10);
+pub(super) const READINESS_WAIT: Duration = Duration::from_secs(10);
 
 pub(super) struct Registry {
     tasks: Tasks,
     metrics: Metrics,
-    connect: Connect,
     /// The Milo root, which can prove that a project is gone; `None` if there is no root.
     pub(super) root: Option<Arc<Root>>,
     lists: ListLimiter,
@@ -99,7 +99,6 @@ impl ProjectEntry {
 impl Registry {
     pub(super) fn new(
         context: &RegistryContext<'_>,
-        connect: Connect,
         root: Option<Arc<Root>>,
         listed: watch::Receiver<bool>,
         sync_state: watch::Receiver<SyncState>,
@@ -108,7 +107,6 @@ impl Registry {
         Self {
             tasks: tasks.clone(),
             metrics: metrics.clone(),
-            connect,
             root,
             lists: ListLimiter::default(),
             entries: RwLock::default(),
@@ -137,6 +135,7 @@ impl Registry {
         &self,
         cache: &Cache<K>,
         metadata: &ObjectMeta,
+        connect: &Connect,
         handler: Option<&Arc<dyn ProjectHandler>>,
     ) {
         let object = metadata.name.clone().unwrap_or_default();
@@ -150,82 +149,87 @@ impl Registry {
         match cache.get("", &object) {
             Ok(Some(object)) => match discovery::check_ready(&*object) {
                 Ok(()) => {
-                    self.engage(name.clone(), object.meta().uid.clone(), handler);
+                    let uid = object.meta().uid.clone();
+                    self.engage_new(&name, uid, connect, handler);
                     self.suspend(&name, discovery::is_suspended(&*object));
                 }
                 Err(unready) => self.disengage(name, unready.to_string()),
             },
-            Ok(None) => {
-                self.forget(&name);
-                if let Some(handler) = handler {
-                    handler.on_removed(&name);
-                }
-            }
+            Ok(None) => self.remove(&name, "its object was deleted", handler),
             // A project that was ready stays engaged if its new version cannot be decoded.
             Err(_) if self.is_engaged(&name) => {}
             Err(error) => self.disengage(name, error.to_string()),
         }
     }
 
-    fn is_engaged(&self, name: &ProjectName) -> bool {
+    pub(super) fn is_engaged(&self, name: &ProjectName) -> bool {
         let entries = self.entries();
         entries.get(name).and_then(ProjectEntry::engaged).is_some()
     }
 
-    /// Engages a project if it is not engaged yet. Makes the client of the project and starts its task.
-    pub(super) fn engage(
+    /// Engages a project if it is not engaged yet. Makes the client of the project.
+    fn engage_new(
         &self,
-        name: ProjectName,
+        name: &ProjectName,
         uid: Option<String>,
+        connect: &Connect,
         handler: Option<&Arc<dyn ProjectHandler>>,
     ) {
         let same = |engaged: &EngagedEntry| engaged.uid == uid;
         let is_same = self
             .entries()
-            .get(&name)
+            .get(name)
             .and_then(ProjectEntry::engaged)
             .is_some_and(same);
         if is_same {
             return;
         }
         // No lock is held here, because the connection reads certificate files, which takes time.
-        match (self.connect)(&name) {
-            Ok(client) => {
-                let (project, watch) = EngagedProject::new(
-                    name.clone(),
-                    client,
-                    self.lists.for_another_server(),
-                    &self.metrics,
-                );
-                let project = Arc::new(project);
-                let handle = run_handler(handler.cloned(), Arc::clone(&project));
-                let task = async {
-                    tokio::join!(watch, handle);
-                };
-                info!(project = %name, "project engaged");
-                let engaged = EngagedEntry {
-                    project,
-                    uid,
-                    awaited_until: (!*self.listed.borrow())
-                        .then(|| Instant::now() + READINESS_WAIT),
-                    suspended: None,
-                    _task: self.tasks.spawn_cancellable("project", task),
-                    _counted: Counted::new(&self.metrics.projects_engaged),
-                };
-                let former = self
-                    .entries_mut()
-                    .insert(name, ProjectEntry::Engaged(engaged));
-                drop(former);
-            }
+        match connect(name) {
+            Ok(client) => self.engage(name.clone(), uid, client, handler),
             Err(error) => {
                 warn!(project = %name, %error, "project cannot be engaged");
-                self.disengage(name, error.to_string());
+                self.disengage(name.clone(), error.to_string());
             }
         }
     }
 
+    /// Engages a project: starts its task. The task of a former project with this name is cancelled.
+    pub(super) fn engage(
+        &self,
+        name: ProjectName,
+        uid: Option<String>,
+        client: Client,
+        handler: Option<&Arc<dyn ProjectHandler>>,
+    ) {
+        let (project, watch) = EngagedProject::new(
+            name.clone(),
+            client,
+            self.lists.for_another_server(),
+            &self.metrics,
+        );
+        let project = Arc::new(project);
+        let handle = run_handler(handler.cloned(), Arc::clone(&project));
+        let task = async {
+            tokio::join!(watch, handle);
+        };
+        info!(project = %name, "project engaged");
+        let engaged = EngagedEntry {
+            project,
+            uid,
+            awaited_until: (!*self.listed.borrow()).then(|| Instant::now() + READINESS_WAIT),
+            suspended: None,
+            _task: self.tasks.spawn_cancellable("project", task),
+            _counted: Counted::new(&self.metrics.projects_engaged),
+        };
+        let former = self
+            .entries_mut()
+            .insert(name, ProjectEntry::Engaged(engaged));
+        drop(former);
+    }
+
     /// Disengages a project and cancels its task. The client of the project is dropped when its last user is dropped.
-    fn disengage(&self, name: ProjectName, problem: String) {
+    pub(super) fn disengage(&self, name: ProjectName, problem: String) {
         if self.is_engaged(&name) {
             info!(project = %name, problem, "project disengaged");
         }
@@ -253,11 +257,20 @@ impl Registry {
         engaged.project.suspend(is_suspended);
     }
 
-    /// Forgets a project whose object was deleted.
-    fn forget(&self, name: &ProjectName) {
+    /// Forgets a project whose object or file was removed.
+    pub(super) fn remove(
+        &self,
+        name: &ProjectName,
+        reason: &str,
+        handler: Option<&Arc<dyn ProjectHandler>>,
+    ) {
         let former = self.entries_mut().remove(name);
         if former.as_ref().and_then(ProjectEntry::engaged).is_some() {
-            info!(project = %name, "project disengaged: its object was deleted");
+            info!(project = %name, reason, "project disengaged");
+        }
+        drop(former);
+        if let Some(handler) = handler {
+            handler.on_removed(name);
         }
     }
 

@@ -1,4 +1,5 @@
-//! The Milo root is the API server that holds the Projects. Its answer can prove that a Project is gone.
+//! Proofs of API servers: which API server answers, and whether the Milo root, which holds the Projects, has a Project no
+//! more.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,6 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tracing::warn;
 
 use crate::absence;
+use crate::cache::request_problem;
 
 /// Time limit of an answer: 5 s, because reconciliations wait for the answer. A reconciliation can ask again later.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -20,24 +22,37 @@ const ANSWER: Duration = Duration::from_secs(5);
 /// last error.
 const RETRY_AFTER: Duration = Duration::from_mins(1);
 
-/// The reason why the Milo root gave no proof about a project. Users see the message.
+/// The reason why an API server gave no proof of its identity, or the Milo root none about a project. Users see the
+/// message.
 #[derive(Clone, Debug, Error)]
-pub(super) enum RootError {
+pub(super) enum ProofError {
     /// The request failed.
-    #[error(transparent)]
+    #[error("{}", request_problem(.0))]
     Request(Arc<kube::Error>),
-    /// The root has no identity, because its Namespace `default` has no UID.
+    /// The API server has no identity, because its Namespace `default` has no UID.
     #[error("its namespace default has no UID")]
     NoUid,
-    /// The root did not answer in time.
+    /// The API server did not answer in time.
     #[error("it does not answer")]
     NoAnswer,
 }
 
-impl From<kube::Error> for RootError {
+impl From<kube::Error> for ProofError {
     fn from(error: kube::Error) -> Self {
         Self::Request(Arc::new(error))
     }
+}
+
+/// Asks an API server for the UID of its Namespace `default`, which identifies the API server.
+pub(super) async fn identify(client: Client) -> Result<String, ProofError> {
+    let answer = timeout(ANSWER, read_uid(&Api::all(client))).await;
+    answer.unwrap_or(Err(ProofError::NoAnswer))
+}
+
+async fn read_uid(namespaces: &Api<Namespace>) -> Result<String, ProofError> {
+    let default = namespaces.get_metadata(DEFAULT_NAMESPACE).await?;
+    let uid = default.metadata.uid.filter(|uid| !uid.is_empty());
+    uid.ok_or(ProofError::NoUid)
 }
 
 /// The Milo root.
@@ -53,7 +68,7 @@ struct RootState {
     uid: Option<String>,
     /// The time at which the root last failed to answer, and the error; `None` if there was no failure since its last
     /// answer.
-    unanswered: Option<(Instant, RootError)>,
+    unanswered: Option<(Instant, ProofError)>,
 }
 
 impl Root {
@@ -91,12 +106,12 @@ impl Root {
     ///
     /// # Errors
     ///
-    /// [`RootError`] if the root does not answer, or recently failed to answer.
+    /// [`ProofError`] if the root does not answer, or recently failed to answer.
     pub(super) async fn confirm_absent(
         &self,
         name: &ProjectName,
         uid: &str,
-    ) -> Result<bool, RootError> {
+    ) -> Result<bool, ProofError> {
         self.ask(async {
             // The UID is read again each time, because the kubeconfig can change.
             Ok(self.read_uid().await? == uid
@@ -107,16 +122,13 @@ impl Root {
         .await
     }
 
-    async fn read_uid(&self) -> Result<String, RootError> {
-        let default = self.namespaces.get_metadata(DEFAULT_NAMESPACE).await;
-        let uid = default?.metadata.uid;
-        let uid = uid.filter(|uid| !uid.is_empty());
-        let uid = uid.ok_or(RootError::NoUid)?;
+    async fn read_uid(&self) -> Result<String, ProofError> {
+        let uid = read_uid(&self.namespaces).await?;
         self.state().uid = Some(uid.clone());
         Ok(uid)
     }
 
-    async fn has_no(&self, name: &ProjectName) -> Result<bool, RootError> {
+    async fn has_no(&self, name: &ProjectName) -> Result<bool, ProofError> {
         match self.projects.get_metadata(name.as_str()).await {
             Ok(_) => Ok(false),
             Err(kube::Error::Api(status))
@@ -131,8 +143,8 @@ impl Root {
     /// Sends a request, unless the root recently failed to answer.
     async fn ask<T>(
         &self,
-        question: impl Future<Output = Result<T, RootError>>,
-    ) -> Result<T, RootError> {
+        question: impl Future<Output = Result<T, ProofError>>,
+    ) -> Result<T, ProofError> {
         let unanswered = self.state().unanswered.clone();
         if let Some((since, problem)) = &unanswered
             && since.elapsed() < RETRY_AFTER
@@ -140,7 +152,7 @@ impl Root {
             return Err(problem.clone());
         }
         let answer = timeout(ANSWER, question).await;
-        let answer = answer.unwrap_or_else(|_| Err(RootError::NoAnswer));
+        let answer = answer.unwrap_or_else(|_| Err(ProofError::NoAnswer));
         if let (Err(problem), None) = (&answer, &unanswered) {
             warn!(
                 %problem,

@@ -1,6 +1,7 @@
 //! The registry with in-memory API servers, on a paused clock.
 
 mod handlers;
+mod kubeconfigs;
 mod outages;
 mod single;
 

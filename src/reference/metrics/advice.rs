@@ -86,6 +86,11 @@ pub(super) const ADVICE: &[Advice] = &[
         &[],
         "No alarm. Writes that a suspended project refuses wait until its suspension ends.",
     ),
+    advice(
+        "compute_federation_project_kubeconfigs_refused",
+        &[],
+        "Above 0 for some minutes: a [kubeconfig of a project](../operate/project-kubeconfigs.md) cannot be used. The former one stays in use, if there was one. The log names the file.",
+    ),
     advice("compute_federation_projects_engaged", &[], ""),
     advice(
         "compute_federation_projects_failing",

@@ -1,5 +1,6 @@
 //! Runs the compute-federation binary in one of its roles.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -55,56 +56,40 @@ pub(crate) enum Role<'a> {
         /// Karmada's API server.
         hub: Option<&'a Plane>,
     },
+    /// The management controllers of the projects whose kubeconfigs are in a directory.
+    Kubeconfigs {
+        /// Name of the process.
+        name: &'a str,
+        /// The directory.
+        directory: &'a Path,
+        /// Karmada's API server.
+        hub: &'a Plane,
+    },
 }
 
-/// The ports of a manager.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ManagerPorts {
-    pub(crate) health: u16,
-    pub(crate) metrics: u16,
-    pub(crate) webhook: u16,
-}
-
-/// A manager process that can be stopped and started again.
-pub struct Manager {
+/// The part of a manager's configuration that depends on its role.
+struct RoleInputs {
     name: String,
-    binary: PathBuf,
-    args: Vec<std::ffi::OsString>,
-    config_file: PathBuf,
-    logs: PathBuf,
-    ports: ManagerPorts,
-    process: Option<ChildProcess>,
-    life: watch::Sender<Option<Liveness>>,
+    webhook_server: Value,
+    discovery: Value,
+    args: Vec<OsString>,
 }
 
-impl Manager {
-    /// Starts a manager and waits until it is ready.
-    pub(crate) async fn start(
-        setup: &StartInputs<'_>,
-        role: Role<'_>,
-        ports: ManagerPorts,
-    ) -> anyhow::Result<Self> {
-        let mut manager = Self::prepare(setup, role, ports)?;
-        manager.restart().await?;
-        Ok(manager)
-    }
-
-    /// Prepares a manager without starting it.
-    pub(crate) fn prepare(
-        setup: &StartInputs<'_>,
-        role: Role<'_>,
-        ports: ManagerPorts,
-    ) -> anyhow::Result<Self> {
+impl RoleInputs {
+    fn of(setup: &StartInputs<'_>, role: Role<'_>, ports: ManagerPorts) -> anyhow::Result<Self> {
         let webhook_server = || {
             let tls = json!({"certDir": setup.webhook_certificates});
             json!({"host": "127.0.0.1", "port": ports.webhook, "tls": tls})
         };
         let manager = PlaneUser::manager();
-        let networking = match &role {
-            Role::Cell { networking, .. } => *networking,
-            Role::Management { .. } | Role::Milo { .. } => "",
+        let on_hub = |hub: &Plane| {
+            let kubeconfig = flag("federation-kubeconfig", hub.kubeconfig_of(&manager)?);
+            anyhow::Ok(vec![
+                kubeconfig,
+                "--enable-management-controllers=true".into(),
+            ])
         };
-        let (name, webhook_server, discovery, mut args) = match role {
+        let (name, webhook_server, discovery, args) = match role {
             Role::Management { project, hub } => (
                 format!("{}-manager", project.name()),
                 webhook_server(),
@@ -151,14 +136,78 @@ impl Manager {
                     "projectKubeconfigPath": projects,
                 }),
                 match hub {
-                    Some(hub) => vec![
-                        flag("federation-kubeconfig", hub.kubeconfig_of(&manager)?),
-                        "--enable-management-controllers=true".into(),
-                    ],
+                    Some(hub) => on_hub(hub)?,
                     None => Vec::new(),
                 },
             ),
+            Role::Kubeconfigs {
+                name,
+                directory,
+                hub,
+            } => (
+                name.to_owned(),
+                json!(null),
+                json!({"mode": "kubeconfigs", "projectKubeconfigDirectory": directory}),
+                on_hub(hub)?,
+            ),
         };
+        Ok(Self {
+            name,
+            webhook_server,
+            discovery,
+            args,
+        })
+    }
+}
+
+/// The ports of a manager.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ManagerPorts {
+    pub(crate) health: u16,
+    pub(crate) metrics: u16,
+    pub(crate) webhook: u16,
+}
+
+/// A manager process that can be stopped and started again.
+pub struct Manager {
+    name: String,
+    binary: PathBuf,
+    args: Vec<OsString>,
+    config_file: PathBuf,
+    logs: PathBuf,
+    ports: ManagerPorts,
+    process: Option<ChildProcess>,
+    life: watch::Sender<Option<Liveness>>,
+}
+
+impl Manager {
+    /// Starts a manager and waits until it is ready.
+    pub(crate) async fn start(
+        setup: &StartInputs<'_>,
+        role: Role<'_>,
+        ports: ManagerPorts,
+    ) -> anyhow::Result<Self> {
+        let mut manager = Self::prepare(setup, role, ports)?;
+        manager.restart().await?;
+        Ok(manager)
+    }
+
+    /// Prepares a manager without starting it.
+    pub(crate) fn prepare(
+        setup: &StartInputs<'_>,
+        role: Role<'_>,
+        ports: ManagerPorts,
+    ) -> anyhow::Result<Self> {
+        let networking = match &role {
+            Role::Cell { networking, .. } => *networking,
+            Role::Management { .. } | Role::Milo { .. } | Role::Kubeconfigs { .. } => "",
+        };
+        let RoleInputs {
+            name,
+            webhook_server,
+            discovery,
+            mut args,
+        } = RoleInputs::of(setup, role, ports)?;
         let metrics = format!("127.0.0.1:{}", ports.metrics);
         let config = json!({
             "apiVersion": "apiserver.config.datumapis.com/v1alpha1",
@@ -285,7 +334,7 @@ impl Manager {
     /// Sets a flag whose value is a path, for the next start of the manager.
     pub(crate) fn set_path(&mut self, name: &str, path: &Path) {
         let before = format!("--{name}=");
-        let is_before = |arg: &std::ffi::OsString| arg.to_string_lossy().starts_with(&before);
+        let is_before = |arg: &OsString| arg.to_string_lossy().starts_with(&before);
         self.args.retain(|arg| !is_before(arg));
         self.args.push(flag(name, path));
     }

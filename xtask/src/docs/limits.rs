@@ -9,7 +9,7 @@ use super::Section;
 use super::citations::rust_files;
 
 /// Crate, name and meaning of a constant. The name is unique in its crate.
-const CONSTANTS: [(&str, &str, &str); 69] = [
+const CONSTANTS: [(&str, &str, &str); 70] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
@@ -329,6 +329,11 @@ const CONSTANTS: [(&str, &str, &str); 69] = [
         "multicluster",
         "BACKOFF_MAX",
         "Longest pause after a failed reconciliation.",
+    ),
+    (
+        "multicluster",
+        "KUBECONFIG_MAX",
+        "Largest kubeconfig of a project in a directory, in bytes.",
     ),
     (
         "multicluster",

@@ -107,6 +107,33 @@ async fn transport(path: &Path) -> Transport {
 }
 
 #[tokio::test]
+async fn contents_that_were_accepted_stay_and_the_files_that_they_name_are_followed() {
+    let directory = TempDir::new().unwrap();
+    let (server, first, second) = (identity("server"), identity("first"), identity("second"));
+    let port = start(&server, &[&first, &second]).await;
+    first.write(directory.path());
+    let path = directory.path().join("a.kubeconfig");
+    let user = "{client-certificate: client.crt, client-key: client.key}";
+    let contents = Arc::from(kubeconfig(&server, port, user));
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let config = ClusterConfig::of_contents(&path, &contents).unwrap();
+    let credentials = Credentials::with_interval(config, Duration::ZERO).unwrap();
+    let transport = Transport::new(&Arc::new(credentials));
+    assert_eq!(
+        seen(&transport, port).await,
+        first.certificate.der().to_vec()
+    );
+    // The file itself has other contents, which are not accepted.
+    let another = identity("another");
+    fs::write(&path, kubeconfig(&another, port, "{}")).unwrap();
+    second.write(directory.path());
+    assert_eq!(
+        seen(&transport, port).await,
+        second.certificate.der().to_vec()
+    );
+}
+
+#[tokio::test]
 async fn a_client_certificate_is_read_again_when_its_file_changes() {
     let directory = TempDir::new().unwrap();
     let (server, first, second) = (identity("server"), identity("first"), identity("second"));

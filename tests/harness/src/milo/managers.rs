@@ -28,6 +28,27 @@ impl Milo {
         self.manager(name, Some(hub))
     }
 
+    /// Prepares the management controllers for the projects whose kubeconfigs are in a directory, on this hub. Call
+    /// `launch` to start them.
+    ///
+    /// # Errors
+    ///
+    /// When the files of the manager cannot be written.
+    pub fn management_of_directory(
+        &self,
+        name: &str,
+        hub: &Plane,
+        directory: &Path,
+    ) -> anyhow::Result<Manager> {
+        let role = Role::Kubeconfigs {
+            name,
+            directory,
+            hub,
+        };
+        let ports = manager_ports(&mut lock(&self.ports))?;
+        Manager::prepare(&self.paths.setup(), role, ports)
+    }
+
     /// Prepares the management controllers for all projects, on this hub. The manager reaches the projects through the
     /// returned proxy, and the root without it.
     ///
