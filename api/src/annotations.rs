@@ -67,6 +67,9 @@ pub const ASSIGNED_REPLICAS: &str = "compute.datumapis.com/assigned-replicas";
 pub const CLEARED_REPLICAS: &str = "compute.datumapis.com/cleared-replicas";
 /// On a WorkloadDeployment of a cell: the rules of the cell. See [`CellRules`](crate::CellRules).
 pub const CELL_RULES: &str = "compute.datumapis.com/cell-rules";
+/// On a WorkloadDeployment of a cell: a number that is another one for other rules of the cell. The interpreter reports it.
+/// An OverridePolicy that sets other rules for one customer does not change it.
+pub const CELL_RULES_STAMP: &str = "compute.datumapis.com/cell-rules-stamp";
 /// On hub objects that Karmada propagates to cells: when the federator last made Karmada apply the object again.
 /// Karmada applies an object again when an annotation changes.
 pub const REAPPLIED_AT: &str = "compute.datumapis.com/reapplied-at";
@@ -214,6 +217,12 @@ pub const ALL: &[MetadataKey] = &[
         "WorkloadDeployment; cell",
         "`cell-rules`, through Karmada",
         "JSON object: the rules of the cell. See [Rules per cell](../operate/cell-rules.md).",
+    ),
+    metadata_key(
+        CELL_RULES_STAMP,
+        "WorkloadDeployment; cell",
+        "`cell-rules`, through Karmada",
+        "Number of the rules of the cell. With it, the federator sees whether the rules have [arrived](../operate/cell-rules.md#how-it-works).",
     ),
     metadata_key(
         REAPPLIED_AT,

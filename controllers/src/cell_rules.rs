@@ -26,6 +26,7 @@ use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use plan::changed_statuses;
+pub(crate) use plan::stamp_of;
 pub use plan::{
     Problem, RulesOfCell, RulesOfCells, policy, rules_in_policy, rules_of_cells, too_large,
 };

@@ -21,6 +21,7 @@ use kube::ResourceExt;
 use multicluster::Outcome;
 use serde_json::json;
 
+use crate::cell_rules::{POLICY, stamp_of};
 use crate::hub::HubCaches;
 use crate::hub::cells::CopyCells;
 use crate::hub::identity::HubIdentity;
@@ -133,6 +134,16 @@ impl Federator {
         }
     }
 
+    /// Returns the stamp of the rules that a cell must have. Returns `None` if it is unknown.
+    fn rules_stamp(&self, cell: &str) -> Option<i64> {
+        let policies = &self.hub.override_policies;
+        if !policies.sync_state().borrow().is_current() {
+            return None;
+        }
+        let policy = policies.get("", POLICY).ok()?;
+        stamp_of(policy.as_deref().map(|policy| &policy.spec), cell)
+    }
+
     async fn federate(
         &self,
         context: &ReconcileContext,
@@ -193,6 +204,7 @@ impl Federator {
             cells: CopyCells {
                 binding: binding.as_deref(),
                 state: &|cell| self.hub.cells.state(cell),
+                rules_stamp: &|cell| self.rules_stamp(cell),
             },
             now: context.now(),
         });

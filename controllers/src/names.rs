@@ -11,14 +11,19 @@ const OBJECT_NAME_MAX: usize = 253;
 /// Longest value of a label, in characters. Names of WorkloadDeployments are used as label values too.
 const LABEL_VALUE_MAX: usize = 63;
 
+/// Returns a number that is almost surely another one for other parts. It never changes between versions.
+pub(crate) fn number(parts: &[&str]) -> u64 {
+    // The algorithm is FNV-1a. A zero byte ends each part, because no name contains a zero byte.
+    let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
+    bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
 /// Returns a hash of these parts. The hash is short enough for a name. The algorithm must never change, because names
 /// on API servers contain its hashes.
 pub(crate) fn hash(parts: &[&str]) -> String {
-    // The algorithm is FNV-1a. A zero byte ends each part, because no name contains a zero byte.
-    let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
-    let mut hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let mut hash = number(parts);
     let mut name = String::new();
     while name.len() < 10 {
         let index = usize::try_from(hash % 27).unwrap_or_default();

@@ -3,17 +3,20 @@
 use std::fmt;
 
 use api::AssignedReplicas;
-use api::annotations::{ASSIGNED_REPLICAS, EXPECTED_REFERENCED_DATA, RESOURCE_TEMPLATE_GENERATION};
+use api::annotations::{
+    ASSIGNED_REPLICAS, CELL_RULES_STAMP, EXPECTED_REFERENCED_DATA, RESOURCE_TEMPLATE_GENERATION,
+};
 use api::text::Text;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// A view of `metadata.annotations`. All values must be strings. Only three of the values are stored.
+/// A view of `metadata.annotations`. All values must be strings. Only four of the values are stored.
 #[derive(Default)]
 pub(crate) struct AnnotationsView<'a> {
     /// Whether the object has `metadata.annotations`.
     pub(crate) are_present: bool,
     assigned_replicas: Option<Text<'a>>,
+    cell_rules_stamp: Option<Text<'a>>,
     expected_referenced_data: Option<Text<'a>>,
     resource_template_generation: Option<Text<'a>>,
 }
@@ -24,6 +27,14 @@ impl AnnotationsView<'_> {
     pub(crate) fn assigned_replicas(&self) -> Option<AssignedReplicas> {
         let Text(text) = self.assigned_replicas.as_ref()?;
         AssignedReplicas::parse(text)
+    }
+
+    /// Returns the value of `compute.datumapis.com/cell-rules-stamp`. Returns 0 if the annotation is absent or not a
+    /// number.
+    pub(crate) fn cell_rules_stamp(&self) -> i64 {
+        let text = self.cell_rules_stamp.as_ref();
+        text.and_then(|Text(text)| text.parse().ok())
+            .unwrap_or_default()
     }
 
     /// Returns the value of `compute.datumapis.com/expected-referenced-data`. The value is empty if the annotation is
@@ -63,6 +74,7 @@ impl<'de: 'a, 'a> Visitor<'de> for AnnotationsVisitor<'a> {
             let value = fields.next_value()?;
             match name.as_ref() {
                 ASSIGNED_REPLICAS => annotations.assigned_replicas = Some(value),
+                CELL_RULES_STAMP => annotations.cell_rules_stamp = Some(value),
                 EXPECTED_REFERENCED_DATA => annotations.expected_referenced_data = Some(value),
                 RESOURCE_TEMPLATE_GENERATION => {
                     annotations.resource_template_generation = Some(value);

@@ -218,6 +218,8 @@ pub(crate) fn interpret_dependency<'a>(
 /// - `assignedReplicas`. The share that [`revise_replica`] has recorded for this generation of the template. An
 ///   OverridePolicy can set another number in the spec, and an autoscaler too.
 /// - `assignedMinReplicas`. Present only if no share is recorded and `spec.replicas` is set.
+/// - `cellRulesStamp`. 0 if the object has no stamp. So it differs from a report of an earlier version, which has no such
+///   field.
 ///
 /// No share is recorded for 0 replicas, and in copies that an earlier version has written. Then `assignedReplicas` is
 /// the number in the spec. If `spec.replicas` is set, but not in the template, `assignedMinReplicas` is the share.
@@ -247,6 +249,7 @@ pub(crate) fn interpret_status(deployment: &DeploymentView<'_>) -> Result<String
         &AddedFields {
             assigned_min_replicas: assigned_min_replicas.map(i64::from),
             assigned_replicas: assigned_replicas.map(i64::from),
+            cell_rules_stamp: Some(annotations.cell_rules_stamp()),
             generation: deployment.metadata.generation,
             resource_template_generation: template_generation,
         },

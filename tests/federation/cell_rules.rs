@@ -1,7 +1,7 @@
 //! Tests of the rules of cells, in a federation with two cells in one city.
 
 use anyhow::ensure;
-use api::karmada::{Cluster, ClusterOverridePolicy};
+use api::karmada::{Cluster, ClusterOverridePolicy, ResourceBinding};
 use api::workload_deployment::RULES_APPLIED;
 use api::{CellRule, Condition, Instance, WorkloadDeployment, annotations, cell_rules, condition};
 use harness::audit::AuditPosition;
@@ -86,6 +86,41 @@ impl Fixture<'_> {
         patch(&workloads, "web", change).await.map(drop)
     }
 
+    /// Waits until each cell reports the stamp that the policy has for it; 0 if it has none.
+    async fn until_stamped(&self) -> anyhow::Result<()> {
+        let bindings: Api<ResourceBinding> = self.space.on_hub();
+        let name = format!("{DEPLOYMENT}-workloaddeployment");
+        wait::eventually("the cells report their rules", WITHIN, || async {
+            let policies: Api<ClusterOverridePolicy> = Api::all(self.hub.clone());
+            let policy = json!(policies.get_opt(POLICY).await?);
+            let wanted = |cell: &str| {
+                let rules = policy["spec"]["overrideRules"].as_array();
+                let of_cell = |rule: &&Value| {
+                    let names = rule["targetCluster"]["clusterNames"].as_array();
+                    names.is_some_and(|names| names.contains(&json!(cell)))
+                };
+                let rule = rules.and_then(|rules| rules.iter().find(of_cell));
+                let value = rule.map(|it| &it["overriders"]["annotationsOverrider"][0]["value"]);
+                let stamp = value.and_then(|it| it[annotations::CELL_RULES_STAMP].as_str());
+                stamp.map_or(Ok(0), str::parse::<i64>)
+            };
+            let binding = json!(bindings.get(&name).await?);
+            let items = binding["status"]["aggregatedStatus"].as_array();
+            for cell in [NEAR, FAR] {
+                let mut items = items.into_iter().flatten();
+                let item = items.find(|item| item["clusterName"] == cell);
+                let reported = item.map(|it| it["status"]["cellRulesStamp"].clone());
+                let wanted = wanted(cell)?;
+                ensure!(
+                    reported == Some(json!(wanted)),
+                    "{cell}: {reported:?}, not {wanted}"
+                );
+            }
+            Ok(())
+        })
+        .await
+    }
+
     async fn until_accepted(&self, cells: i32) -> anyhow::Result<CellRule> {
         let is_accepted = |rule: &CellRule| {
             let status = rule.status.clone().unwrap_or_default();
@@ -152,12 +187,14 @@ pub(crate) async fn rules_of_one_of_two_cells() -> anyhow::Result<()> {
     eprintln!("the Instance is replaced and ready after {:.2} s", since());
     fixture.until_image(NEAR, image, None).await?;
     fixture.space.until_settled("web", 2).await?;
+    fixture.until_stamped().await?;
 
     let changed =
         json!({"spec": {"rules": {"labels": [{"key": "example.com/site", "value": "b"}]}}});
     patch(&fixture.rules(), RULE, changed).await?;
     fixture.until_image(FAR, mirrored, Some("b")).await?;
     more_instances_in_one_cell(&fixture, mirrored).await?;
+    fixture.until_stamped().await?;
     rules_that_the_cell_cannot_read(&fixture, mirrored).await?;
     an_override_that_fails(&fixture).await?;
 
@@ -211,7 +248,10 @@ async fn nothing_is_left(
     let in_cell: Api<WorkloadDeployment> = fixture.space.in_cell(FAR);
     let left = in_cell.get(DEPLOYMENT).await?.metadata.annotations;
     let left = left.unwrap_or_default();
-    ensure!(!left.contains_key(annotations::CELL_RULES), "{left:?}");
+    for key in [annotations::CELL_RULES, annotations::CELL_RULES_STAMP] {
+        ensure!(!left.contains_key(key), "{left:?}");
+    }
+    fixture.until_stamped().await?;
     fixture.space.until_settled("web", 2).await?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::annotations::CELL_RULES;
+use api::annotations::{CELL_RULES, CELL_RULES_STAMP};
 use api::cell_rules::{ACCEPTED, CellRuleStatus};
 use api::karmada::policy::{
     AnnotationsOverrider, ClusterOverridePolicySpec, OverrideRule, Overriders, ResourceSelector,
@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use kube::core::{Selector, SelectorExt};
 use kube::{Resource, ResourceExt};
 
+use crate::names;
 use crate::objects::{StringMap, is_terminating};
 
 /// Most bytes of the rules of a cell together. They are an annotation of every WorkloadDeployment there, and an object can
@@ -149,6 +150,29 @@ pub fn rules_in_policy(
     (cells, problems)
 }
 
+/// Returns the stamp of rules. It is not 0, which means that there are no rules. It has 32 bits, so it stays
+/// exact where JSON numbers are floats.
+fn stamp(rules: &str) -> u32 {
+    let stamp = names::number(&[rules]) >> 32;
+    u32::try_from(stamp).unwrap_or_default().max(1)
+}
+
+/// Returns the stamp that the WorkloadDeployments of a cell must have according to a policy; 0 if they must have none.
+/// Returns `None` if it is unknown, because an earlier version has written the policy.
+pub(crate) fn stamp_of(policy: Option<&ClusterOverridePolicySpec>, cell: &str) -> Option<i64> {
+    let mut rules = policy.into_iter().flat_map(|it| &it.override_rules);
+    let is_of_cell = |rule: &&OverrideRule| {
+        let mut names = rule.target_cluster.cluster_names.iter();
+        names.any(|name| name == cell)
+    };
+    let Some(rule) = rules.find(is_of_cell) else {
+        return Some(0);
+    };
+    let mut annotations = rule.overriders.annotations_overrider.iter();
+    let stamp = annotations.find_map(|it| it.value.get(CELL_RULES_STAMP))?;
+    stamp.parse().ok()
+}
+
 /// Returns the selector of a rule.
 ///
 /// # Errors
@@ -169,7 +193,10 @@ fn policy_of(groups: BTreeMap<String, Vec<String>>) -> ClusterOverridePolicySpec
         overriders: Overriders {
             annotations_overrider: vec![AnnotationsOverrider {
                 operator: "add".to_owned(),
-                value: BTreeMap::from([(CELL_RULES.to_owned(), rules)]),
+                value: BTreeMap::from([
+                    (CELL_RULES_STAMP.to_owned(), stamp(&rules).to_string()),
+                    (CELL_RULES.to_owned(), rules),
+                ]),
             }],
             ..Overriders::default()
         },

@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use multicluster::cache::Change;
 
+use crate::cell_rules::POLICY;
 use crate::hub::cells::is_of_deployment;
 use crate::hub::identity::HubIdentity;
 use crate::hub::upstream::Upstream;
@@ -117,6 +118,17 @@ pub(crate) const ON_HUB: &[Trigger<HubSource, dyn HubLookups, ProjectKey>] = &[
         source: HubSource::Bindings,
         reason: "the binding contains the cells that the copy goes to, and their reports",
         keys: bound,
+    },
+    Trigger {
+        source: HubSource::OverridePolicies,
+        reason: "a cell may lose the write of its new rules; nothing else reports that",
+        keys: |change, hub| {
+            let is_ours = |it: &ObjectMeta| it.name.as_deref() == Some(POLICY);
+            match change.versions().any(is_ours) {
+                true => hub.all_deployments(),
+                false => Vec::new(),
+            }
+        },
     },
     Trigger {
         source: HubSource::CellReachability,
@@ -246,6 +258,7 @@ mod tests {
             named("ns-9", "web"),
         );
         let (configuration, unbound) = (named("ns-1", "settings"), named("ns-1", "gone"));
+        let rules = hub_namespace(POLICY, None);
         let (other_cell, policy) = (hub_namespace("dfw2", None), named("ns-1", "city-dfw"));
         let case = |name, source, former, current, expected: &[(&str, &str)]| TriggerCase {
             name,
@@ -289,6 +302,9 @@ mod tests {
             case("cell", HubSource::CellReachability, Some(&cell), Some(&cell), &own),
             case("cell gone", HubSource::CellReachability, Some(&cell), None, &own),
             case("cell of nothing", HubSource::CellReachability, None, Some(&other_cell), &[]),
+            case("rules", HubSource::OverridePolicies, Some(&rules), Some(&rules), &all),
+            case("no rules", HubSource::OverridePolicies, Some(&rules), None, &all),
+            case("other override", HubSource::OverridePolicies, None, Some(&policy), &[]),
             case("Instance", HubSource::Instances, None, Some(&copy), &[]),
         ];
         assert_cases::<_, dyn HubLookups, _>(ON_HUB, &cases, &FakeHub::new());

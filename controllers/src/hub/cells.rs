@@ -172,6 +172,8 @@ pub(crate) struct CopyCells<'a> {
     pub(crate) binding: Option<&'a ResourceBinding>,
     /// Returns the state of a cell.
     pub(crate) state: &'a dyn Fn(&str) -> CellState,
+    /// Returns the stamp of the rules that a cell must have; 0 if it must have none, `None` if that is unknown.
+    pub(crate) rules_stamp: &'a dyn Fn(&str) -> Option<i64>,
 }
 
 #[cfg(test)]

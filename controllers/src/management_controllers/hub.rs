@@ -125,8 +125,9 @@ impl HubReflectors {
         wake_on_reachability(&mut self.clusters, view, queues);
         wake_cell_rules(&mut self.clusters, HubSource::Clusters, queues);
         wake_cell_rules(&mut self.cell_rules, HubSource::CellRules, queues);
-        let source = HubSource::OverridePolicies;
-        wake_cell_rules(&mut self.override_policies, source, queues);
+        let (source, policies) = (HubSource::OverridePolicies, &mut self.override_policies);
+        wake_cell_rules(policies, source, queues);
+        wake_on_changes(policies, source, view, queues);
 
         let client = &hub.client;
         let customizations = self.begin(wiring, client);

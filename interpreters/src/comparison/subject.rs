@@ -10,9 +10,10 @@ use crate::caller::Request;
 use crate::review::{InterpretedKind, Operation};
 
 /// The fields that InterpretStatus adds for the fold.
-pub(super) const HELPERS: [&str; 4] = [
+pub(super) const HELPERS: [&str; 5] = [
     "assignedMinReplicas",
     "assignedReplicas",
+    "cellRulesStamp",
     "generation",
     "resourceTemplateGeneration",
 ];

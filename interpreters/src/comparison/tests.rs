@@ -107,6 +107,7 @@ fn an_object_in_one_cell_has_few_differences() {
             Operation::InterpretStatus,
             vec![
                 "helpers-are-added: status.assignedReplicas: absent -> 2",
+                "helpers-are-added: status.cellRulesStamp: absent -> 0",
                 "helpers-are-added: status.generation: absent -> 2",
                 "helpers-are-added: status.resourceTemplateGeneration: absent -> 3",
             ],

@@ -121,6 +121,8 @@ fn status_view<'a>(cursor: &mut Cursor<'a>) -> Result<StatusView<'a>, NotCanonic
     cursor.open()?;
     let assigned_min_replicas = cursor.number(br#""assignedMinReplicas":"#)?;
     let assigned_replicas = cursor.number(br#""assignedReplicas":"#)?;
+    // Only the federator uses the stamp.
+    cursor.number(br#""cellRulesStamp":"#)?;
     if cursor.field(br#""cells":"#) {
         let mut cells = Vec::new();
         cursor.list(|cursor| {

@@ -256,6 +256,10 @@ impl<'a> Visitor<'a> for StatusVisitor<'a> {
                 "updatedReplicas" => status.set_updated_replicas(optional_counter(&mut fields)?),
                 "assignedMinReplicas" => generations.assigned_min_replicas = share(&mut fields)?,
                 "assignedReplicas" => generations.assigned_replicas = share(&mut fields)?,
+                "cellRulesStamp" => {
+                    // Only the federator uses the stamp.
+                    let _: Option<i64> = fields.next_value()?;
+                }
                 "generation" => generations.generation = fields.next_value()?,
                 "observedGeneration" => generations.observed_generation = fields.next_value()?,
                 "resourceTemplateGeneration" => {

@@ -36,9 +36,10 @@ const COUNTERS: [&str; 4] = [
 /// The counter that cells of former versions do not report.
 const OPTIONAL_COUNTER: &str = "updatedReplicas";
 /// The fields that `InterpretStatus` adds for the fold.
-const HELPERS: [&str; 4] = [
+const HELPERS: [&str; 5] = [
     "assignedMinReplicas",
     "assignedReplicas",
+    "cellRulesStamp",
     "generation",
     "resourceTemplateGeneration",
 ];

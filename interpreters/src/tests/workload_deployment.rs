@@ -1,6 +1,6 @@
 //! Tests of all operations on a WorkloadDeployment except AggregateStatus, through the wire protocol.
 
-use api::annotations::ASSIGNED_REPLICAS;
+use api::annotations::{ASSIGNED_REPLICAS, CELL_RULES_STAMP};
 use serde_json::{Value, json};
 
 use super::patch;
@@ -213,8 +213,13 @@ fn the_reported_status_is_whole_with_generations_and_share() {
         json!({
             "replicas": 2, "observedGeneration": 3, "unknown": {"b": [], "a": 1.0},
             "generation": 3, "resourceTemplateGeneration": 7, "assignedReplicas": 2,
+            "cellRulesStamp": 0,
         })
     );
+    for (stamp, expected) in [("4294967295", 4_294_967_295_i64), ("x", 0), ("0", 0)] {
+        object["metadata"]["annotations"][CELL_RULES_STAMP] = stamp.into();
+        assert_eq!(status(&object)["cellRulesStamp"], expected);
+    }
     object["spec"]["replicas"] = json!(9);
     assert_eq!(status(&object)["assignedReplicas"], 9);
     assert_eq!(status(&object)["assignedMinReplicas"], 2);

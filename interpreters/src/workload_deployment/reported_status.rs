@@ -7,16 +7,18 @@ use crate::fields::{Fields, merged, write_object, write_value};
 pub(super) struct AddedFields {
     pub(super) assigned_min_replicas: Option<i64>,
     pub(super) assigned_replicas: Option<i64>,
+    pub(super) cell_rules_stamp: Option<i64>,
     pub(super) generation: Option<i64>,
     pub(super) resource_template_generation: Option<i64>,
 }
 
 impl AddedFields {
     /// Returns the fields, sorted by name.
-    fn sorted(&self) -> [(&'static str, Option<i64>); 4] {
+    fn sorted(&self) -> [(&'static str, Option<i64>); 5] {
         [
             ("assignedMinReplicas", self.assigned_min_replicas),
             ("assignedReplicas", self.assigned_replicas),
+            ("cellRulesStamp", self.cell_rules_stamp),
             ("generation", self.generation),
             (
                 "resourceTemplateGeneration",

@@ -17,6 +17,8 @@ import (
 const (
 	referencedData     = "compute.datumapis.com/expected-referenced-data"
 	templateGeneration = "resourcetemplate.karmada.io/generation"
+	// rulesStamp is the annotation with the number of the rules of the cell.
+	rulesStamp = "compute.datumapis.com/cell-rules-stamp"
 	// assignedAnnotation is the annotation that records a share.
 	assignedAnnotation = "compute.datumapis.com/assigned-replicas"
 	// assignedReplicas is the path of that annotation.
@@ -221,6 +223,11 @@ func (d *deployment) reportedStatus(response *interpreter.Response) error {
 			ofTemplate = &number
 		}
 		set("resourceTemplateGeneration", ofTemplate)
+		stamp, err := strconv.ParseInt(d.Metadata.Annotations[rulesStamp], 10, 64)
+		if err != nil {
+			stamp = 0
+		}
+		set("cellRulesStamp", &stamp)
 		replicas, minimum := wide(d.Spec.Replicas), wide(d.Spec.ScaleSettings.MinReplicas)
 		if share := d.recordedShare(ofTemplate); share != nil {
 			set("assignedReplicas", share)

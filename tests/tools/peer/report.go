@@ -50,6 +50,7 @@ type report struct {
 	counters
 	AssignedMinReplicas        *int64      `json:"assignedMinReplicas"`
 	AssignedReplicas           *int64      `json:"assignedReplicas"`
+	CellRulesStamp             *int64      `json:"cellRulesStamp"`
 	Cells                      []memory    `json:"cells"`
 	Conditions                 []condition `json:"conditions"`
 	Generation                 *int64      `json:"generation"`
@@ -61,8 +62,9 @@ type report struct {
 
 // ownFields are the fields of a report. If there is a single cell, the other fields of its status are copied.
 var ownFields = []string{
-	"assignedMinReplicas", "assignedReplicas", "cells", "conditions", "currentReplicas", "desiredReplicas", "generation",
-	"observedGeneration", "readyReplicas", "replicas", "reportingCell", "resourceTemplateGeneration",
+	"assignedMinReplicas", "assignedReplicas", "cellRulesStamp", "cells", "conditions", "currentReplicas",
+	"desiredReplicas", "generation", "observedGeneration", "readyReplicas", "replicas", "reportingCell",
+	"resourceTemplateGeneration",
 }
 
 // parseReport returns nil if the status is empty, or if the CRD would reject the status.

@@ -21,6 +21,9 @@ fn cells(all: &[(&str, &[(&str, &str)])]) -> BTreeMap<String, StringMap> {
         .collect()
 }
 
+/// The stamp of `{"labels":[{"key":"site","value":"x"}]}`.
+const STAMP: &str = "709040075";
+
 fn label(value: &str) -> Value {
     json!({"labels": [{"key": "site", "value": value}]})
 }
@@ -64,6 +67,10 @@ fn cells_with_the_same_rules_are_one_group() {
     );
     assert_eq!(of(1), (json!(["b"]), label("y")));
     assert_eq!(spec["overrideRules"].as_array().unwrap().len(), 2);
+    let stamps = ["a", "b", "c", "d"].map(|cell| stamp_of(policy.as_ref(), cell).unwrap());
+    assert!(stamps[0] != 0 && stamps[1] != 0 && stamps[0] != stamps[1]);
+    assert_eq!((stamps[2], stamps[3]), (stamps[0], 0));
+    assert_eq!(stamp_of(None, "a"), Some(0));
     assert_eq!(of_cells.cells["a"].names, ["1", "2"]);
     assert_eq!(of_cells.cells["b"].names, ["1"]);
     assert!(of_cells.problems.is_empty());
@@ -73,6 +80,20 @@ fn cells_with_the_same_rules_are_one_group() {
     assert_eq!(in_policy, expected.collect());
     assert!(unreadable.is_empty());
     assert_eq!(super::policy(&rules_of_cells([], &cells)), None);
+}
+
+#[test]
+fn the_stamp_of_a_policy_of_an_earlier_version_is_unknown() {
+    let rules = [rule("1", &json!({}), &label("x"))];
+    let of_cells = rules_of_cells(rules.iter().map(AsRef::as_ref), &cells(&[("a", &[])]));
+    let mut policy = policy(&of_cells).unwrap();
+    let overriders = &mut policy.override_rules[0].overriders;
+    let value = &mut overriders.annotations_overrider[0].value;
+    // Never another number for the same rules: all objects would count as stale.
+    assert_eq!(value[CELL_RULES_STAMP], STAMP);
+    value.remove(CELL_RULES_STAMP);
+    assert_eq!(stamp_of(Some(&policy), "a"), None);
+    assert_eq!(stamp_of(Some(&policy), "b"), Some(0));
 }
 
 #[test]

@@ -101,6 +101,7 @@ fn plan_in(
     let cells = CopyCells {
         binding: None,
         state: &|_| CellState::Reachable,
+        rules_stamp: &|_| None,
     };
     plan_knowing(cells, recorded, derived, deployment, hub)
 }
@@ -167,6 +168,7 @@ fn plan_beside(
         cells: CopyCells {
             binding: None,
             state: &|_| CellState::Reachable,
+            rules_stamp: &|_| None,
         },
         now: now(),
     })
@@ -236,6 +238,7 @@ fn plane_uids_are_written_if_proved_and_stay_if_unknown() {
             cells: CopyCells {
                 binding: None,
                 state: &|_| CellState::Reachable,
+                rules_stamp: &|_| None,
             },
             now: now(),
         };

@@ -52,6 +52,8 @@ struct ReportedObject {
     resource_template_generation: Option<i64>,
     assigned_replicas: Option<i64>,
     assigned_min_replicas: Option<i64>,
+    /// An interpreter of an earlier version does not report it.
+    cell_rules_stamp: Option<i64>,
 }
 
 /// Returns which cells lack the copy, according to its binding.
@@ -98,7 +100,10 @@ pub(in crate::federator) fn staleness(
                 (item.applied_message.contains(&namespace_missing), false)
             }
             Some((_, None)) => (true, true),
-            Some((_, Some(reported))) => (false, !reported.has(copy, target)),
+            Some((_, Some(reported))) => {
+                let stamp = (cells.rules_stamp)(&target.name);
+                (false, !reported.has(copy, target, stamp))
+            }
         };
         if (cells.state)(&target.name) != CellState::Reachable {
             continue;
@@ -117,8 +122,14 @@ pub(in crate::federator) fn staleness(
 impl ReportedObject {
     /// Returns whether the cell has the current copy with the replicas that Karmada assigned to the cell. Karmada
     /// writes the replicas later than the template, and that write does not change the generation
-    /// (docs/concepts/karmada-behaviour.md). Missing values count as correct.
-    fn has(&self, copy: &WorkloadDeployment, target: &TargetCluster) -> bool {
+    /// (docs/concepts/karmada-behaviour.md). A change of the rules of the cell does not change the generation either.
+    /// Missing values count as correct.
+    fn has(
+        &self,
+        copy: &WorkloadDeployment,
+        target: &TargetCluster,
+        rules_stamp: Option<i64>,
+    ) -> bool {
         // A copy that was created again starts at generation 1. So a reported generation that is higher is stale too.
         let is_another = |applied: i64| copy.meta().generation.is_some_and(|it| applied != it);
         let share = share(
@@ -127,7 +138,12 @@ impl ReportedObject {
             self.assigned_min_replicas,
         );
         let wanted = target.replicas.map(i64::from);
-        !self.resource_template_generation.is_some_and(is_another)
+        let has_rules = match (self.cell_rules_stamp, rules_stamp) {
+            (Some(reported), Some(wanted)) => reported == wanted,
+            _ => true,
+        };
+        has_rules
+            && !self.resource_template_generation.is_some_and(is_another)
             && (share.is_none() || wanted.is_none() || share == wanted)
     }
 }

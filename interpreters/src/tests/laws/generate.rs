@@ -159,7 +159,14 @@ fn status() -> impl Strategy<Value = Value> {
     let updated = option::weighted(0.5, number().prop_map(Option::unwrap_or_default));
     (
         [number(), number(), number(), number(), updated.boxed()],
-        [generation(), generation(), generation(), number(), number()],
+        [
+            generation(),
+            generation(),
+            generation(),
+            number(),
+            number(),
+            generation(),
+        ],
         conditions,
         [
             own(),
@@ -172,7 +179,14 @@ fn status() -> impl Strategy<Value = Value> {
     )
         .prop_map(|(counters, generations, conditions, others)| {
             let [current, desired, ready, replicas, updated] = counters;
-            let [generation, observed, template, assigned, assigned_min] = generations;
+            let [
+                generation,
+                observed,
+                template,
+                assigned,
+                assigned_min,
+                stamp,
+            ] = generations;
             let [
                 unknown,
                 cells,
@@ -191,6 +205,7 @@ fn status() -> impl Strategy<Value = Value> {
                 ("resourceTemplateGeneration", template),
                 ("assignedReplicas", assigned),
                 ("assignedMinReplicas", assigned_min),
+                ("cellRulesStamp", stamp),
                 ("conditions", conditions),
                 ("unknown", unknown),
                 ("cells", cells),

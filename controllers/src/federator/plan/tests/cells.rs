@@ -89,6 +89,17 @@ fn planned(
     cut_off: &[&str],
     since: Option<Timestamp>,
 ) -> Plan {
+    planned_with(deployment, hub, binding, (cut_off, since), &|_| None)
+}
+
+/// As [`planned`], with the stamps that the rules of the cells have.
+fn planned_with(
+    deployment: &WorkloadDeployment,
+    hub: &HubFixture,
+    binding: &ResourceBinding,
+    (cut_off, since): (&[&str], Option<Timestamp>),
+    rules_stamp: &dyn Fn(&str) -> Option<i64>,
+) -> Plan {
     let own = HubNamespace::new(HUB_NAMESPACE).unwrap();
     let state = |cell: &str| match cut_off.contains(&cell) {
         true => CellState::Unreachable {
@@ -100,6 +111,7 @@ fn planned(
     let cells = CopyCells {
         binding: Some(binding),
         state: &state,
+        rules_stamp,
     };
     plan_knowing(cells, &own, Some(&own), deployment, hub)
 }
@@ -210,6 +222,7 @@ fn a_failing_override_is_shown_while_a_cell_lacks_the_copy() {
         let cells = CopyCells {
             binding: Some(binding),
             state: &|_| CellState::Reachable,
+            rules_stamp: &|_| None,
         };
         let plan = plan_told(known.clone(), cells, &own, Some(&own), deployment, &hub);
         let status = plan.status.or_else(|| deployment.status.clone());
@@ -415,6 +428,46 @@ fn objects_missing_in_reachable_cells_are_stale() {
     copy.spec.scale_settings.min_replicas += 1;
     let nothing = (String::new(), false, false);
     assert_eq!(staleness(&changed, &[unseen("dfw1")]), nothing);
+}
+
+/// Karmada counts the write of new rules as successful even if the request timed out.
+#[test]
+fn a_cell_without_its_current_rules_is_stale() {
+    let deployment = recorded("DFW");
+    let hub = complete(&deployment);
+    let stale = |reported: Option<i64>, wanted: Option<i64>, cut_off: &[&str]| {
+        let mut status = json!({"resourceTemplateGeneration": 7});
+        if let Some(reported) = reported {
+            status["cellRulesStamp"] = reported.into();
+        }
+        let item = json!({"clusterName": "dfw1", "applied": true, "status": status});
+        let bound = bound(&["dfw1"], &[item]);
+        let stamp = |cell: &str| wanted.filter(|_| cell == "dfw1");
+        let plan = planned_with(&deployment, &hub, &bound, (cut_off, None), &stamp);
+        let staleness = plan.staleness;
+        assert_eq!(staleness.copy, !staleness.cells.is_empty());
+        assert!(!staleness.namespace);
+        Vec::from_iter(staleness.cells)
+    };
+    for (reported, wanted, is_stale) in [
+        (Some(7), Some(7), false),
+        (Some(0), Some(0), false),
+        // The rules are missing, are former ones, or are left over.
+        (Some(0), Some(7), true),
+        (Some(6), Some(7), true),
+        (Some(7), Some(0), true),
+        // An interpreter of an earlier version reports no stamp.
+        (None, Some(7), false),
+        (None, Some(0), false),
+        // An earlier version has written the policy, or the policies cannot be listed.
+        (Some(7), None, false),
+        (Some(0), None, false),
+    ] {
+        let cells = stale(reported, wanted, &[]);
+        let expected: &[&str] = if is_stale { &["dfw1"] } else { &[] };
+        assert_eq!(cells, expected, "{reported:?} {wanted:?}");
+        assert!(stale(reported, wanted, &["dfw1"]).is_empty());
+    }
 }
 
 /// The copy was created again, so the project has the last known counters.
