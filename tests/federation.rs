@@ -472,6 +472,7 @@ fn soak() -> Vec<(&'static str, Test)> {
         Apart certificates::rotations;
         Apart freshness::a_cell_that_hangs;
         Apart pull_cells::an_hour_away;
+        Apart cell_rules::a_lost_write_of_rules_is_repeated;
         Alone settled::an_hour_without_a_write;
         Alone faults::a_kill_after_each_write;
         Alone referenced_data::a_kill_after_each_write;

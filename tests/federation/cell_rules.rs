@@ -1,17 +1,20 @@
 //! Tests of the rules of cells, in a federation with two cells in one city.
 
+use std::time::Duration;
+
 use anyhow::ensure;
 use api::karmada::{Cluster, ClusterOverridePolicy, ResourceBinding};
 use api::workload_deployment::RULES_APPLIED;
 use api::{CellRule, Condition, Instance, WorkloadDeployment, annotations, cell_rules, condition};
 use harness::audit::AuditPosition;
+use harness::proxy::Direction;
 use harness::{CellConfig, Config, Federation, wait};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::Command;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::fixture::{self, Space, WITHIN, create, is_ready, overrides, patch};
 
@@ -23,6 +26,11 @@ const RULE: &str = "far";
 const POLICY: &str = "compute-cell-rules";
 const DEPLOYMENT: &str = "web-city-dfw";
 const INSTANCE: &str = "web-city-dfw-0";
+
+/// Longer than Karmada waits for the answer of a cell (32 s, docs/concepts/freshness.md#re-application).
+const GIVEN_UP: Duration = Duration::from_secs(40);
+/// Time limit of the repeated write. Karmada first notices that the cell is back, and the federator waits for a minute.
+const REPEATED: Duration = Duration::from_mins(4);
 
 /// A Workload with one Instance in each cell.
 struct Fixture<'f> {
@@ -87,10 +95,10 @@ impl Fixture<'_> {
     }
 
     /// Waits until each cell reports the stamp that the policy has for it; 0 if it has none.
-    async fn until_stamped(&self) -> anyhow::Result<()> {
+    async fn until_stamped(&self, within: Duration) -> anyhow::Result<()> {
         let bindings: Api<ResourceBinding> = self.space.on_hub();
         let name = format!("{DEPLOYMENT}-workloaddeployment");
-        wait::eventually("the cells report their rules", WITHIN, || async {
+        wait::eventually("the cells report their rules", within, || async {
             let policies: Api<ClusterOverridePolicy> = Api::all(self.hub.clone());
             let policy = json!(policies.get_opt(POLICY).await?);
             let wanted = |cell: &str| {
@@ -187,20 +195,51 @@ pub(crate) async fn rules_of_one_of_two_cells() -> anyhow::Result<()> {
     eprintln!("the Instance is replaced and ready after {:.2} s", since());
     fixture.until_image(NEAR, image, None).await?;
     fixture.space.until_settled("web", 2).await?;
-    fixture.until_stamped().await?;
+    fixture.until_stamped(WITHIN).await?;
 
     let changed =
         json!({"spec": {"rules": {"labels": [{"key": "example.com/site", "value": "b"}]}}});
     patch(&fixture.rules(), RULE, changed).await?;
     fixture.until_image(FAR, mirrored, Some("b")).await?;
     more_instances_in_one_cell(&fixture, mirrored).await?;
-    fixture.until_stamped().await?;
+    fixture.until_stamped(WITHIN).await?;
     rules_that_the_cell_cannot_read(&fixture, mirrored).await?;
     an_override_that_fails(&fixture).await?;
 
     at_rest_nothing_is_written(&fixture, &policies).await?;
 
     nothing_is_left(&fixture, &policies).await?;
+    federation.stop().await;
+    Ok(())
+}
+
+/// A cell hangs exactly while Karmada writes its new rules. Karmada takes the write for done.
+pub(crate) async fn a_lost_write_of_rules_is_repeated() -> anyhow::Result<()> {
+    let config = Config {
+        cells: [NEAR, FAR].map(|name| CellConfig::new(name, CITY)).into(),
+        ..fixture::config("lost-rules")?
+    };
+    let federation = fixture::start_from(&config).await?;
+    let fixture = start(&federation).await?;
+    let image = fixture.image.as_str();
+    let mirrored = &format!("mirror.local/{image}");
+    let images = json!([{"prefix": image, "replacement": mirrored}]);
+    create(&fixture.rules(), rule(&json!({"images": images}))).await?;
+    let proxy = federation.put_proxy_before_cell(FAR).await?;
+    let cut = proxy.cut(Direction::Requests);
+    let begin = Instant::now();
+    fixture.label(FAR, Some("far")).await?;
+    fixture.until_accepted(1).await?;
+    // Nothing shows when Karmada has given up.
+    sleep(GIVEN_UP).await;
+    let in_cell: Api<WorkloadDeployment> = fixture.space.in_cell(FAR);
+    let has = in_cell.get(DEPLOYMENT).await?.metadata.annotations;
+    let has = has.unwrap_or_default();
+    ensure!(!has.contains_key(annotations::CELL_RULES), "{has:?}");
+    drop(cut);
+    fixture.until_stamped(REPEATED).await?;
+    fixture.until_image(FAR, mirrored, None).await?;
+    eprintln!("repeated after {:.0} s", begin.elapsed().as_secs_f64());
     federation.stop().await;
     Ok(())
 }
@@ -251,7 +290,7 @@ async fn nothing_is_left(
     for key in [annotations::CELL_RULES, annotations::CELL_RULES_STAMP] {
         ensure!(!left.contains_key(key), "{left:?}");
     }
-    fixture.until_stamped().await?;
+    fixture.until_stamped(WITHIN).await?;
     fixture.space.until_settled("web", 2).await?;
     Ok(())
 }

@@ -4,8 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use api::karmada::Cluster;
 use api::rights::{NAMESPACE, SERVICE_ACCOUNT};
-use kube::Client;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
 use multicluster::connect;
 use serde_json::json;
 
@@ -130,6 +132,24 @@ impl Federation {
         fs::write(&file, direct.replace(&server, &proxy.url()))?;
         let config = connect::kubeconfig(&file, None).await?;
         Ok(connect::client(config, "harness")?)
+    }
+
+    /// Leads the requests of Karmada to a push cell through a proxy. Watches that are open already stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such cell, or the hub refuses the change of its Cluster.
+    pub async fn put_proxy_before_cell(&self, cell: &str) -> anyhow::Result<Proxy> {
+        let (name, upstream) = (format!("karmada-{cell}"), self.cell(cell)?.kubeconfig());
+        let writes = Arc::default();
+        let proxy = Proxy::start(&self.pki, &name, upstream, &self.directory, &writes).await?;
+        let through = connect::kubeconfig(proxy.kubeconfig(), None).await?;
+        let url = through.config.cluster_url.to_string();
+        let change = json!({"spec": {"apiEndpoint": url.trim_end_matches('/')}});
+        let clusters: Api<Cluster> = Api::all(self.hub.client());
+        let params = PatchParams::default();
+        clusters.patch(cell, &params, &Patch::Merge(change)).await?;
+        Ok(proxy)
     }
 
     /// Undoes [`put_proxies`](Self::put_proxies). Restarts compute-federation again.
