@@ -9,13 +9,17 @@ use crate::condition::ConditionStatus::{False, True, Unknown};
 use crate::reasons::{
     self, cell_rule, copied_to_hub, holder, lifecycle, network_ready, quarantine, quota_granted,
 };
-use crate::{cell_rules, instance, karmada, milo, networking, workload, workload_deployment};
+use crate::{
+    cell_rules, instance, karmada, milo, networking, workload, workload_deployment,
+    workload_summary,
+};
 use reasons::{
     instance as of_instance, workload as of_workload, workload_deployment as of_deployment,
+    workload_summary as of_summary,
 };
 use written_condition::{
     CELL, CELL_RULE, DEPLOYMENT, EVERYWHERE, HUB, HUB_AND_PROJECT, INSTANCE, INTERFACE,
-    INTERFACE_CLAIM, NETWORK_OPERATOR, NOTHING, PLACEMENT, PROJECT, WORKLOAD, written,
+    INTERFACE_CLAIM, NETWORK_OPERATOR, NOTHING, PLACEMENT, PROJECT, SUMMARY, WORKLOAD, written,
 };
 pub use written_condition::{PlaneKind, WrittenCondition};
 
@@ -587,6 +591,47 @@ const WRITTEN: &[WrittenCondition] = &[
         (
             "The hub refuses the ClusterOverridePolicy with the rules, or it would be too large. The former rules go on.",
             "Follow the message.",
+        ),
+    ),
+    written(
+        SUMMARY,
+        PROJECT,
+        workload_summary::CURRENT,
+        True,
+        of_summary::EVALUATED,
+        ("The status is the result of the query.", NOTHING),
+    ),
+    written(
+        SUMMARY,
+        PROJECT,
+        workload_summary::CURRENT,
+        False,
+        of_summary::INVALID_QUERY,
+        (
+            "A field of the query is not valid. The status has no rows.",
+            "Correct the field in the message.",
+        ),
+    ),
+    written(
+        SUMMARY,
+        PROJECT,
+        workload_summary::CURRENT,
+        False,
+        of_summary::TOO_MANY_ROWS,
+        (
+            "The query selects more rows than one summary may have. The status has no rows.",
+            "Select fewer Workloads.",
+        ),
+    ),
+    written(
+        SUMMARY,
+        PROJECT,
+        workload_summary::CURRENT,
+        False,
+        of_summary::TOO_MANY_SUMMARIES,
+        (
+            "The namespace has more summaries than are evaluated. The status has no rows.",
+            "Delete summaries that are no longer needed.",
         ),
     ),
     written(

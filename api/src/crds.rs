@@ -11,6 +11,7 @@ use crate::cell_rules::CellRule;
 use crate::instance::Instance;
 use crate::workload::Workload;
 use crate::workload_deployment::WorkloadDeployment;
+use crate::workload_summary::WorkloadSummary;
 
 /// A CRD cannot be written: a defect of the Rust types.
 #[derive(Debug, Error)]
@@ -60,6 +61,15 @@ pub fn hub_definition() -> Result<CustomResourceDefinition, CrdError> {
     Ok(serde_json::from_value(adapted(&CellRule::crd())?)?)
 }
 
+/// Returns the CRD that only projects have.
+///
+/// # Errors
+///
+/// A definition cannot be serialized: a defect of this crate.
+pub fn project_definition() -> Result<CustomResourceDefinition, CrdError> {
+    Ok(serde_json::from_value(adapted(&WorkloadSummary::crd())?)?)
+}
+
 /// Returns a definition as JSON, in the form of Kubernetes' own generator.
 fn adapted(definition: &CustomResourceDefinition) -> Result<Value, CrdError> {
     let mut value = serde_json::to_value(definition)?;
@@ -84,6 +94,15 @@ pub fn files() -> Result<Vec<CrdFile>, CrdError> {
 /// A definition cannot be serialized: a defect of this crate.
 pub fn hub_file() -> Result<CrdFile, CrdError> {
     file("base/cell-rules", &hub_definition()?)
+}
+
+/// Returns the CRD file of `deploy/base/summaries`.
+///
+/// # Errors
+///
+/// A definition cannot be serialized: a defect of this crate.
+pub fn project_file() -> Result<CrdFile, CrdError> {
+    file("base/summaries", &project_definition()?)
 }
 
 fn file(folder: &str, definition: &CustomResourceDefinition) -> Result<CrdFile, CrdError> {

@@ -40,6 +40,7 @@ pub mod unknown_fields;
 pub mod volume;
 pub mod workload;
 pub mod workload_deployment;
+pub mod workload_summary;
 
 pub use assigned_replicas::{AssignedReplicas, ReplicasField};
 pub use cell_rules::{CellRule, CellRules};
@@ -54,6 +55,7 @@ pub use workload::{Workload, WorkloadSpec, WorkloadStatus};
 pub use workload_deployment::{
     WorkloadDeployment, WorkloadDeploymentSpec, WorkloadDeploymentStatus,
 };
+pub use workload_summary::{WorkloadSummary, WorkloadSummarySpec, WorkloadSummaryStatus};
 
 /// API group of Workload, WorkloadDeployment and Instance.
 pub const GROUP: &str = "compute.datumapis.com";

@@ -84,6 +84,18 @@ pub mod cell_rule {
     pub const POLICY_REFUSED: &str = "PolicyRefused";
 }
 
+/// Reasons of `Current` of a `WorkloadSummary`.
+pub mod workload_summary {
+    /// The status is the result of the query.
+    pub const EVALUATED: &str = "Evaluated";
+    /// A field of the query is not valid.
+    pub const INVALID_QUERY: &str = "InvalidQuery";
+    /// The query selects more rows than one summary may have.
+    pub const TOO_MANY_ROWS: &str = "TooManyRows";
+    /// The namespace has more summaries than are evaluated.
+    pub const TOO_MANY_SUMMARIES: &str = "TooManySummaries";
+}
+
 /// Reasons of `Ready` of an Instance.
 pub mod instance {
     /// The quota of the project does not cover the Instance.

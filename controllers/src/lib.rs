@@ -41,6 +41,7 @@ mod referenced_data;
 pub mod runtime;
 #[cfg(test)]
 mod settled;
+mod summary;
 mod template;
 mod waiting;
 mod workload;

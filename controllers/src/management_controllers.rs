@@ -31,6 +31,7 @@ use crate::runtime::events::{EventPublisher, Events};
 use crate::runtime::keys::{ProjectKey, SourceKey};
 use crate::runtime::wiring::{Controller, Synced, Wiring};
 use crate::runtime::write::Writer;
+use crate::summary::SummaryController;
 use crate::workload::WorkloadController;
 pub(crate) use hub::HubReflectors;
 use lookups::HubView;
@@ -126,6 +127,12 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
     let controller =
         NamespaceController::new(of_projects, of_hub, writer(NamespaceController::NAME));
     wiring.run(workers.namespace, &ready, controller);
+    let controller = SummaryController {
+        projects: Arc::clone(&projects),
+        hub: Arc::clone(&hub),
+        writer: writer(SummaryController::NAME),
+    };
+    wiring.run(workers.summary, &ready, controller);
     let controller = CellRuleController {
         hub: Arc::clone(&hub),
         writer: writer(CellRuleController::NAME),

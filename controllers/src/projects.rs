@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
-use api::{Instance, ProjectName, Workload, WorkloadDeployment, annotations};
+use api::{Instance, ProjectName, Workload, WorkloadDeployment, WorkloadSummary, annotations};
 use kube::{Client, Resource, ResourceExt};
 use multicluster::Cache;
 use multicluster::cache::Index;
@@ -12,6 +12,7 @@ use crate::hub::identity::{HubIdentity, recorded_hub};
 use crate::objects::{Namespace, Network};
 use crate::referenced_data::project_data::ProjectData;
 use crate::runtime::ReconcileError;
+use crate::summary::pace::Pace;
 
 /// Identifies one engagement of a project. Two engagements of the same project are different. A clone is equal to its
 /// original.
@@ -44,6 +45,10 @@ pub(crate) struct ProjectCaches {
     /// The WorkloadDeployments, indexed by the hub that they have recorded.
     pub(crate) by_hub: Index<WorkloadDeployment>,
     pub(crate) instances: Cache<Instance>,
+    /// The WorkloadSummaries. A project's API server may not serve them.
+    pub(crate) summaries: Cache<WorkloadSummary>,
+    /// When the WorkloadSummaries were evaluated.
+    pub(crate) pace: Pace,
     pub(crate) data: ProjectData,
 }
 

@@ -12,7 +12,10 @@ use std::time::Duration;
 
 use api::instance::{PROGRAMMED, RUNNING};
 use api::workload::AVAILABLE;
-use api::{CellName, Instance, ProjectName, Workload, WorkloadDeployment, condition, labels};
+use api::{
+    CellName, Instance, ProjectName, Workload, WorkloadDeployment, WorkloadSummary, condition,
+    labels,
+};
 use apiserver::{ApiServer, Fault, Verb, objects};
 use jiff::{SignedDuration, Timestamp};
 use multicluster::projects::RegistryContext;
@@ -28,7 +31,7 @@ use crate::{cell_controllers, management_controllers};
 
 const WEB: &str = "web-us-dfw";
 /// The controllers of both planes.
-const CONTROLLERS: [&str; 16] = [
+const CONTROLLERS: [&str; 17] = [
     "workload",
     "federator",
     "policy",
@@ -36,6 +39,7 @@ const CONTROLLERS: [&str; 16] = [
     "namespace",
     "referenced-data",
     "companion",
+    "summary",
     "customizations",
     "deployment",
     "autoscaler",
@@ -258,17 +262,30 @@ fn workload() -> Value {
     web
 }
 
+/// Returns a summary of the cells, with the number of ready Instances.
+fn summary() -> Value {
+    json!({
+        "apiVersion": api::API_VERSION, "kind": "WorkloadSummary",
+        "metadata": {"namespace": "default", "name": "by-cell"},
+        "spec": {"selector": {}, "rows": "Cells", "columns": [{"name": "ready", "path": "$.status.readyReplicas"}]},
+    })
+}
+
 /// I-3: timers, resyncs and renewed watches cause no write.
 #[tokio::test(start_paused = true)]
 async fn hours_without_a_change_have_no_write() {
     clock();
     let system = System::start();
     system.project.put(object(workload()));
+    system.project.put(summary());
     system.propagate().await;
     system.scale(0, 2).await;
     // Events are published a moment later.
     sleep(Duration::from_mins(1)).await;
     assert!(!system.writes().is_empty());
+
+    let summary: WorkloadSummary = system.project.get("default", "by-cell").unwrap();
+    assert_eq!(summary.status.unwrap().total, 1);
 
     sleep(HOURS).await;
     assert_eq!(system.writes(), [""; 0]);
@@ -322,6 +339,7 @@ async fn a_process_that_may_not_write_keeps_no_keys() {
         })
     };
     system.project.put(object(workload()));
+    system.project.put(summary());
     system.cell.put(deployment("deleted"));
     system.cell.put(deployment("kept"));
     system.hub.put(json!({

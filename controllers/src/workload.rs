@@ -305,6 +305,11 @@ pub(crate) fn workload_of_undecodable(deployment: &ObjectMeta) -> Vec<String> {
     owner.map(|uid| of(deployment, uid)).into_iter().collect()
 }
 
+/// Returns the index value of the WorkloadDeployments of a Workload with this metadata.
+pub(crate) fn deployments_value(workload: &ObjectMeta) -> String {
+    of(workload, workload.uid.as_deref().unwrap_or_default())
+}
+
 /// Returns `namespace/value`. The namespace is that of the object.
 fn of(object: &ObjectMeta, there: &str) -> String {
     let namespace = object.namespace.as_deref().unwrap_or_default();

@@ -57,6 +57,7 @@ const NO_HOLDER: &str = "The network operator is not told whether an Instance is
 const NO_CELL_RULES: &str = "CellRules have no effect.";
 const NO_DATA: &str =
     "Workloads whose template uses one do not start. `ReferencedDataReady` says so.";
+const NO_SUMMARIES: &str = "WorkloadSummaries get no status.";
 const NO_REMOVAL: &str = "Empty hub namespaces stay.";
 
 /// All roles, in the order of the documentation.
@@ -76,6 +77,8 @@ pub const ROLES: &[Role] = &[
             rule(COMPUTE, "workloaddeployments/status", &[Patch], "Write the status."),
             rule(COMPUTE, "instances", OWN, "Create and maintain the projections of Instances. `get` proves that one is gone."),
             rule(COMPUTE, "instances/status", &[Patch], "Write the status."),
+            rule(COMPUTE, "workloadsummaries", FOLLOW, "Read the queries of [summaries](../operate/summaries.md).").without(NO_SUMMARIES),
+            rule(COMPUTE, "workloadsummaries/status", &[Patch], "Write their results.").without(NO_SUMMARIES),
             rule(CORE, "namespaces", READ, "The UID of a namespace identifies its objects. `get` proves that one is gone."),
             rule(EVENTS, "events", &[Create], "Publish transitions of conditions.").without(NO_EVENTS),
             rule(NETWORKING, "locationbindings", FOLLOW, "Report cities that the project does not offer."),
@@ -339,6 +342,20 @@ pub const ROLES: &[Role] = &[
         rules: &[
             rule(COMPUTE, "workloaddeployments", READ, "Look at the cities of a Workload."),
             rule(COMPUTE, "instances", READ, "Look at the Instances of a Workload."),
+            rule(COMPUTE, "workloadsummaries", READ, "Look at [summaries](../operate/summaries.md)."),
+        ],
+    },
+    Role {
+        name: "compute-workloadsummary-editor",
+        folder: "components/controller_rbac/users",
+        namespaced: false,
+        used_by: "Users who write summaries",
+        plane: Plane::Project,
+        subject: Subject::Unbound,
+        rules: &[
+            rule(COMPUTE, "workloadsummaries", &[Get, List, Watch, Create, Update, Patch, Delete], "Write [summaries](../operate/summaries.md)."),
+            rule(COMPUTE, "workloaddeployments", READ, "A summary shows them."),
+            rule(COMPUTE, "instances", READ, "A summary shows them."),
         ],
     },
 ];

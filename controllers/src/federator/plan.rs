@@ -205,7 +205,7 @@ fn contradiction(observed: &Observed<'_>) -> Option<String> {
         ));
     }
     let unproved = namespace.is_some() || copy.is_some();
-    (terminating && unproved && !is_proved(&upstream, namespace)).then(|| {
+    (terminating && unproved && !upstream.is_proved_by(namespace)).then(|| {
         format!(
             "the labels of hub namespace {hub_namespace} do not identify this project and namespace"
         )
@@ -236,12 +236,6 @@ fn upstream(observed: &Observed<'_>) -> Upstream {
         project: observed.project.clone(),
         namespace: observed.deployment.namespace().unwrap_or_default(),
     }
-}
-
-/// Returns whether the labels of the hub namespace identify this namespace of the project.
-pub(super) fn is_proved(upstream: &Upstream, hub_namespace: Option<&Namespace>) -> bool {
-    hub_namespace
-        .is_some_and(|it| Upstream::of(it.meta()).is_ok_and(|identified| identified == *upstream))
 }
 
 pub(super) fn plan(observed: &Observed<'_>) -> Plan {
@@ -366,7 +360,7 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
             labels: copy_labels,
             annotations: copy_annotations,
         }),
-        delete_copy: moves && is_proved(&upstream(observed), namespace),
+        delete_copy: moves && upstream(observed).is_proved_by(namespace),
         staleness,
         status: status.filter(|status| deployment.status.as_ref() != Some(status)),
         ..Plan::default()

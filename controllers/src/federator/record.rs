@@ -4,7 +4,6 @@ use api::reasons::workload_deployment::HUB_NAMESPACE_CONTRADICTED;
 use api::{HubNamespace, WorkloadDeployment};
 use kube::ResourceExt;
 
-use super::plan::is_proved;
 use super::plan::status::contradicted;
 use crate::hub::upstream::Upstream;
 use crate::objects::{Namespace, describe, is_terminating};
@@ -29,7 +28,7 @@ pub(super) fn require_confirmed_record(
         project: key.project.clone(),
         namespace: key.namespace.clone(),
     };
-    if derived.is_some() || is_terminating(deployment) || is_proved(&upstream, hub_namespace) {
+    if derived.is_some() || is_terminating(deployment) || upstream.is_proved_by(hub_namespace) {
         return Ok(());
     }
     Err(ReconcileError::NotYet {

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use api::WorkloadDeployment;
-use api::condition;
+use api::condition::{self, ConditionStatus};
+use api::karmada::binding::{NO_CLUSTER_FIT, SCHEDULED};
 use api::karmada::cluster::READY;
 use api::karmada::{Cluster, ResourceBinding};
 use jiff::Timestamp;
@@ -70,6 +71,11 @@ impl Cells {
         }
         let uid = copy.metadata.uid.as_deref()?;
         self.binding_of.get(uid).into_iter().next()
+    }
+
+    /// Returns whether the bindings are known: the hub has listed them, and has not refused them since.
+    pub(crate) fn has_bindings(&self) -> bool {
+        *self.bindings.synced().borrow() && self.bindings.refusal().is_none()
     }
 
     /// Returns the state of a cell. While the hub refuses to list the kind, the state is unknown.
@@ -163,6 +169,26 @@ fn cells_of(binding: &ResourceBinding) -> Vec<String> {
     }
     let targets = binding.spec.clusters.iter();
     targets.map(|target| target.name.clone()).collect()
+}
+
+/// Returns the time at which the scheduler decided that no cell matches, and the message of that decision. Returns
+/// `None` while the scheduler has not decided. A new binding has an empty list of clusters too, so an empty list alone
+/// does not mean that no cell matches.
+pub(crate) fn nowhere(binding: &ResourceBinding) -> Option<(Timestamp, &str)> {
+    let status = binding.status.as_ref()?;
+    let scheduled = condition::find(&status.conditions, SCHEDULED)?;
+    // Karmada records the observed generation only when scheduling succeeds. Karmada removes the clusters before it
+    // sets the condition `NoClusterFit`.
+    let is_said = match scheduled.status {
+        ConditionStatus::False => scheduled.reason == NO_CLUSTER_FIT,
+        ConditionStatus::True => {
+            status.scheduler_observed_generation.is_some()
+                && status.scheduler_observed_generation == binding.metadata.generation
+        }
+        ConditionStatus::Unknown => false,
+    };
+    (is_said && binding.spec.clusters.is_empty())
+        .then_some((scheduled.last_transition_time.0, scheduled.message.as_str()))
 }
 
 /// The binding of one copy, and the state of cells.

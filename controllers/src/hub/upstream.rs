@@ -6,8 +6,9 @@ use std::fmt;
 use api::identity::IdentityError;
 use api::{ProjectName, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
 
-use crate::objects::StringMap;
+use crate::objects::{Namespace, StringMap};
 
 /// A namespace of a project.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +41,12 @@ impl Upstream {
             self.namespace.clone(),
         );
         StringMap::from([cluster, namespace])
+    }
+
+    /// Returns whether the labels of the hub namespace identify this namespace of the project.
+    pub(crate) fn is_proved_by(&self, hub_namespace: Option<&Namespace>) -> bool {
+        hub_namespace
+            .is_some_and(|it| Self::of(it.meta()).is_ok_and(|identified| identified == *self))
     }
 
     /// Returns whether a label of the object identifies another project or another namespace. A missing or undecodable

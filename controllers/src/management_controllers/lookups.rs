@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use api::karmada::ResourceBinding;
 use api::references::Source;
-use api::{Instance, ProjectName, Workload, WorkloadDeployment};
+use api::{Instance, ProjectName, Workload, WorkloadDeployment, WorkloadSummary};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use multicluster::Cache;
@@ -88,6 +88,25 @@ impl HubLookups for HubView {
         });
         keys.collect()
     }
+
+    fn summaries_in(&self, upstream: &Upstream) -> Vec<ProjectKey> {
+        let Ok(project) = self.projects.get(&upstream.project) else {
+            return Vec::new();
+        };
+        let summaries = project.summaries.metadata(&upstream.namespace);
+        let keys = summaries.iter();
+        keys.map(|it| ProjectKey::of(&upstream.project, it))
+            .collect()
+    }
+
+    fn all_summaries(&self) -> Vec<ProjectKey> {
+        let projects = self.projects.all().into_iter();
+        let keys = projects.flat_map(|(name, project)| {
+            let keys = project.summaries.keys().into_iter();
+            keys.map(move |(namespace, summary)| ProjectKey::new(&name, &namespace, &summary))
+        });
+        keys.collect()
+    }
 }
 
 /// The caches of one project. They also work before the project is served.
@@ -101,6 +120,7 @@ pub(super) struct ProjectView {
     /// The WorkloadDeployments, indexed by the ConfigMaps and Secrets that they use or list.
     pub(super) deployments_on: Index<WorkloadDeployment>,
     pub(super) instances: Cache<Instance>,
+    pub(super) summaries: Cache<WorkloadSummary>,
 }
 
 impl ProjectLookups for ProjectView {
@@ -122,6 +142,14 @@ impl ProjectLookups for ProjectView {
 
     fn instances(&self) -> Vec<NamespacedName> {
         self.instances.keys()
+    }
+
+    fn summaries(&self) -> Vec<NamespacedName> {
+        self.summaries.keys()
+    }
+
+    fn summaries_in(&self, namespace: &str) -> Vec<ObjectMeta> {
+        self.summaries.metadata(namespace)
     }
 
     fn deployments_in(&self, namespace: &str) -> Vec<ObjectMeta> {
@@ -165,6 +193,14 @@ impl ProjectLookups for RemovedProject {
     }
 
     fn instances(&self) -> Vec<NamespacedName> {
+        Vec::new()
+    }
+
+    fn summaries(&self) -> Vec<NamespacedName> {
+        Vec::new()
+    }
+
+    fn summaries_in(&self, _namespace: &str) -> Vec<ObjectMeta> {
         Vec::new()
     }
 

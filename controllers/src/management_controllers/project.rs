@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::{Instance, ProjectName, Workload, WorkloadDeployment};
+use api::{Instance, ProjectName, Workload, WorkloadDeployment, WorkloadSummary};
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use kube::Resource;
@@ -28,6 +28,7 @@ use crate::referenced_data::companion::Companions;
 use crate::referenced_data::project_data::{DataReflectors, sources_of, sources_of_metadata};
 use crate::runtime::triggers::{NO_OBJECT, ProjectSource};
 use crate::runtime::wiring::Watches;
+use crate::summary::pace::Pace;
 use crate::workload::{networks_of, workload_of, workload_of_undecodable};
 
 /// The common name of all projects in metrics. There are thousands of projects, and one series for each of them would
@@ -293,6 +294,7 @@ pub(crate) struct ProjectReflectors {
     namespaces: Reflector<Namespace>,
     instances: Reflector<Instance>,
     networks: Reflector<Network>,
+    summaries: Reflector<WorkloadSummary>,
     data: DataReflectors,
     /// The WorkloadDeployments, indexed by the ConfigMaps and Secrets that they use or list.
     deployments_on: Index<WorkloadDeployment>,
@@ -309,6 +311,7 @@ impl ProjectReflectors {
             namespaces: Reflector::of_many(&plane, PROJECTS, metrics),
             instances: Reflector::of_many(&plane, PROJECTS, metrics),
             networks: Reflector::of_many(&plane, PROJECTS, metrics),
+            summaries: Reflector::of_many(&plane, PROJECTS, metrics),
             data: DataReflectors::new(project, PROJECTS, metrics),
         }
     }
@@ -328,6 +331,8 @@ impl ProjectReflectors {
             by_hub: deployments.index_all(hub_of, hub_of_metadata),
             for_policies: deployments.index_all(kinds::of_upstream, kinds::of_unreadable_upstream),
             instances: self.instances.cache(),
+            summaries: self.summaries.cache(),
+            pace: Pace::default(),
             data: self.data.caches(self.deployments_on.clone()),
         }
     }
@@ -342,6 +347,7 @@ impl ProjectReflectors {
             deployments: self.deployments.cache(),
             deployments_on: self.deployments_on.clone(),
             instances: self.instances.cache(),
+            summaries: self.summaries.cache(),
         }
     }
 
@@ -362,6 +368,7 @@ impl ProjectReflectors {
         );
         wake_on_changes(&mut self.instances, ProjectSource::Instances, view, queues);
         wake_on_changes(&mut self.networks, ProjectSource::Networks, view, queues);
+        wake_on_changes(&mut self.summaries, ProjectSource::Summaries, view, queues);
         let config_maps = &mut self.data.config_maps;
         wake_on_changes(config_maps, ProjectSource::ConfigMaps, view, queues);
         wake_on_changes(&mut self.data.secrets, ProjectSource::Secrets, view, queues);
@@ -377,6 +384,7 @@ impl ProjectReflectors {
         watches.watch(self.deployments);
         watches.watch(self.instances);
         watches.watch(self.networks);
+        watches.watch(self.summaries);
         (watches, self.data.run(data).boxed())
     }
 }

@@ -18,8 +18,9 @@ use crate::runtime::keys::{HubKey, InstanceKey, ObjectKey, ProjectKey, SourceKey
 use crate::runtime::triggers::lookups::{HubLookups, ProjectLookups};
 use crate::runtime::triggers::{HubSource, ProjectSource, wake};
 use crate::runtime::wiring::Controller;
+use crate::summary::SummaryController;
 use crate::workload::WorkloadController;
-use crate::{federator, namespace, policy, projector, referenced_data, workload};
+use crate::{federator, namespace, policy, projector, referenced_data, summary, workload};
 
 /// The work queue of each controller. Cheap to clone.
 #[derive(Clone)]
@@ -31,6 +32,7 @@ pub(super) struct ManagementQueues {
     pub(super) namespace: Queue<HubKey>,
     pub(super) referenced_data: Queue<ProjectKey>,
     pub(super) companion: Queue<SourceKey>,
+    pub(super) summary: Queue<ProjectKey>,
     pub(super) cell_rules: Queue<ObjectKey>,
     pub(super) customizations: Queue<ObjectKey>,
 }
@@ -44,6 +46,7 @@ pub(super) struct ManagementWorkers {
     pub(super) namespace: Workers<HubKey>,
     pub(super) referenced_data: Workers<ProjectKey>,
     pub(super) companion: Workers<SourceKey>,
+    pub(super) summary: Workers<ProjectKey>,
     pub(super) cell_rules: Workers<ObjectKey>,
     pub(super) customizations: Workers<ObjectKey>,
 }
@@ -58,6 +61,7 @@ impl ManagementQueues {
         let (namespace, namespace_workers) = Queue::new(NamespaceController::NAME, metrics);
         let (referenced_data, data_workers) = Queue::new(ReferencedDataController::NAME, metrics);
         let (companion, companion_workers) = Queue::new(CompanionController::NAME, metrics);
+        let (summary, summary_workers) = Queue::new(SummaryController::NAME, metrics);
         let (cell_rules, cell_rules_workers) = Queue::new(CellRuleController::NAME, metrics);
         let (customizations, customizations_workers) =
             Queue::new(CustomizationController::NAME, metrics);
@@ -69,6 +73,7 @@ impl ManagementQueues {
             namespace,
             referenced_data,
             companion,
+            summary,
             cell_rules,
             customizations,
         };
@@ -80,6 +85,7 @@ impl ManagementQueues {
             namespace: namespace_workers,
             referenced_data: data_workers,
             companion: companion_workers,
+            summary: summary_workers,
             cell_rules: cell_rules_workers,
             customizations: customizations_workers,
         };
@@ -107,6 +113,8 @@ impl ManagementQueues {
         wake(&self.referenced_data, rows, source, change, project);
         let rows = referenced_data::triggers::COMPANION_ON_PROJECT;
         wake(&self.companion, rows, source, change, project);
+        let rows = summary::triggers::ON_PROJECT;
+        wake(&self.summary, rows, source, change, project);
     }
 
     /// Passes a change on the hub to the triggers of each controller.
@@ -126,6 +134,8 @@ impl ManagementQueues {
         wake(&self.namespace, rows, source, change, hub);
         let rows = referenced_data::triggers::COMPANION_ON_HUB;
         wake(&self.companion, rows, source, change, hub);
+        let rows = summary::triggers::ON_HUB;
+        wake(&self.summary, rows, source, change, hub);
     }
 
     /// Adds the WorkloadDeployments that use or list a source.
@@ -148,6 +158,7 @@ impl ManagementQueues {
         self.namespace.forget(&Some(name.clone()));
         self.referenced_data.forget(name);
         self.companion.forget(name);
+        self.summary.forget(name);
     }
 
     /// Retries the keys of a project that wait for its API server to answer again.
@@ -159,5 +170,6 @@ impl ManagementQueues {
         self.namespace.release(&Some(name.clone()));
         self.referenced_data.release(name);
         self.companion.release(name);
+        self.summary.release(name);
     }
 }

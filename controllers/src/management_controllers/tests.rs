@@ -17,6 +17,7 @@ use tokio::time::{Duration, sleep};
 
 mod ended_keys;
 mod late_kinds;
+mod summaries;
 
 use super::*;
 use crate::fixtures::servers::{HUB_NAMESPACE, copy, hub_namespace, recorded, settle};
@@ -130,6 +131,7 @@ impl WiredPlanes {
             namespace: keys.queue("namespace"),
             referenced_data: keys.queue("referenced-data"),
             companion: keys.queue("companion"),
+            summary: keys.queue("summary"),
             cell_rules: keys.queue("cell-rules"),
             customizations: keys.queue("customizations"),
         };

@@ -46,6 +46,8 @@ pub(crate) enum ProjectSource {
     ConfigMaps,
     /// Secrets of the project.
     Secrets,
+    /// WorkloadSummaries of the project.
+    Summaries,
     /// The caches of the project are filled and this process serves it. The change has no object.
     Served,
     /// The offered cities, the state of the Network cache or the suspension of the project changed. The change has no

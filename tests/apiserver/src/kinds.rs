@@ -98,6 +98,7 @@ pub(crate) static KINDS: [Kind; 35] = [
     )
     .with_status(),
     Kind::new(COMPUTE, "instances", "Instance", NAMESPACED).with_status(),
+    Kind::new(COMPUTE, "workloadsummaries", "WorkloadSummary", NAMESPACED).with_status(),
     Kind::new(COMPUTE, "cellrules", "CellRule", CLUSTER_SCOPED).with_status(),
     Kind::new(NETWORKING, "networks", "Network", NAMESPACED).with_status(),
     Kind::new(

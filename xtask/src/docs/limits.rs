@@ -9,7 +9,7 @@ use super::Section;
 use super::citations::rust_files;
 
 /// Crate, name and meaning of a constant. The name is unique in its crate.
-const CONSTANTS: [(&str, &str, &str); 70] = [
+const CONSTANTS: [(&str, &str, &str); 81] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
@@ -252,6 +252,57 @@ const CONSTANTS: [(&str, &str, &str); 70] = [
         "api",
         "RULES_MAX",
         "Most entries in one list of a CellRule.",
+    ),
+    ("api", "COLUMNS_MAX", "Most columns of a WorkloadSummary."),
+    (
+        "api",
+        "FILTERS_MAX",
+        "Most entries of `where` of a WorkloadSummary, and most values of one entry.",
+    ),
+    (
+        "api",
+        "GROUP_BY_MAX",
+        "Most columns in `groupBy` of a WorkloadSummary.",
+    ),
+    (
+        "api",
+        "AGGREGATES_MAX",
+        "Most aggregates of a WorkloadSummary.",
+    ),
+    (
+        "api",
+        "TEXT_MAX",
+        "Longest path of a column and longest value of `where` of a WorkloadSummary, in characters.",
+    ),
+    (
+        "controllers",
+        "SUMMARIES_MAX",
+        "WorkloadSummaries of one namespace that are evaluated.",
+    ),
+    (
+        "controllers",
+        "EVALUATED_EVERY",
+        "Shortest time between two evaluations of a WorkloadSummary.",
+    ),
+    (
+        "controllers",
+        "ROWS_EVALUATED_MAX",
+        "Most rows that a WorkloadSummary evaluates.",
+    ),
+    (
+        "controllers",
+        "ROWS_SHOWN_MAX",
+        "Most rows or groups in the status of a WorkloadSummary.",
+    ),
+    (
+        "controllers",
+        "ROWS_BYTES_MAX",
+        "Most bytes of the rows or groups in the status of a WorkloadSummary.",
+    ),
+    (
+        "controllers",
+        "VALUE_MAX",
+        "Longest value in a row of a WorkloadSummary, in bytes.",
     ),
     (
         "controllers",

@@ -1,15 +1,14 @@
 //! Adds the state of the cells to a project's status. The hub's status does not contain these facts: a cell is
 //! unreachable, a cell does not have the object yet, or no cell matches (docs/concepts/status.md).
 
-use api::condition::{self, ConditionStatus};
+use api::condition;
 use api::karmada::ResourceBinding;
-use api::karmada::binding::{NO_CLUSTER_FIT, SCHEDULED};
 use api::workload_deployment::CELLS_REPORTING;
 use api::{Condition, WorkloadDeployment, WorkloadDeploymentStatus};
 use interpreters::fold::{ResourceTemplate, StatusFold, Unreachable, no_matching_cell};
 use jiff::Timestamp;
 
-use crate::hub::cells::{CellState, CopyCells};
+use crate::hub::cells::{CellState, CopyCells, nowhere};
 
 /// Returns the status of the copy with the state of its cells added. Returns `None` if the hub's status needs no
 /// addition. `shown` contains the current conditions of the project's WorkloadDeployment.
@@ -39,26 +38,6 @@ pub(super) fn fresh(
         }
     };
     serde_json::from_str(&text?).ok()
-}
-
-/// Returns the time at which the scheduler decided that no cell matches, and the message of that decision. Returns
-/// `None` while the scheduler has not decided. A new binding has an empty list of clusters too, so an empty list alone
-/// does not mean that no cell matches.
-fn nowhere(binding: &ResourceBinding) -> Option<(Timestamp, &str)> {
-    let status = binding.status.as_ref()?;
-    let scheduled = condition::find(&status.conditions, SCHEDULED)?;
-    // Karmada records the observed generation only when scheduling succeeds. Karmada removes the clusters before it
-    // sets the condition `NoClusterFit`.
-    let is_said = match scheduled.status {
-        ConditionStatus::False => scheduled.reason == NO_CLUSTER_FIT,
-        ConditionStatus::True => {
-            status.scheduler_observed_generation.is_some()
-                && status.scheduler_observed_generation == binding.metadata.generation
-        }
-        ConditionStatus::Unknown => false,
-    };
-    (is_said && binding.spec.clusters.is_empty())
-        .then_some((scheduled.last_transition_time.0, scheduled.message.as_str()))
 }
 
 /// The reports of the cells, with the unreachable cells marked.

@@ -1,14 +1,15 @@
 //! Tests that the keys of deleted objects leave the queues. All controllers of the management plane run.
 
-use api::finalizers;
+use api::{WorkloadSummary, finalizers};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
 use kube::api::DeleteParams;
 use tokio::runtime::Handle;
 
+use super::summaries::summary;
 use super::*;
 
-const CONTROLLERS: [&str; 9] = [
+const CONTROLLERS: [&str; 10] = [
     WorkloadController::NAME,
     Federator::NAME,
     PolicyController::NAME,
@@ -16,6 +17,7 @@ const CONTROLLERS: [&str; 9] = [
     NamespaceController::NAME,
     ReferencedDataController::NAME,
     CompanionController::NAME,
+    SummaryController::NAME,
     CellRuleController::NAME,
     CustomizationController::NAME,
 ];
@@ -86,6 +88,7 @@ impl RunningPlanes {
         workload["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0]["envFrom"] =
             json!([{"configMapRef": {"name": "settings"}}, {"secretRef": {"name": "keys"}}]);
         project.put(workload);
+        project.put(summary(&namespace));
         let hub_namespace = format!("ns-uid-{round}");
         let copy = || hub.get::<WorkloadDeployment>(&hub_namespace, "web-us-dfw");
         until(|| copy().is_some()).await;
@@ -117,6 +120,7 @@ impl RunningPlanes {
         until(|| project.get::<Workload>(&namespace, "web").is_none()).await;
         until(|| copy().is_none() && projection().is_none()).await;
         until(|| companion().is_none()).await;
+        project.remove::<WorkloadSummary>(&namespace, "by-cell");
         project.remove::<ConfigMap>(&namespace, "settings");
         project.remove::<Secret>(&namespace, "keys");
         project.remove::<Network>(&namespace, "default");

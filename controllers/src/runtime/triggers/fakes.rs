@@ -51,6 +51,8 @@ pub(crate) struct FakeHub {
     pub(crate) bindings: Vec<Arc<ResourceBinding>>,
     /// Metadata of WorkloadDeployments of project `acme`.
     pub(crate) deployments: Vec<ObjectMeta>,
+    /// Metadata of WorkloadSummaries of project `acme`.
+    pub(crate) summaries: Vec<ObjectMeta>,
 }
 
 impl FakeHub {
@@ -97,6 +99,11 @@ impl FakeHub {
                 named("default", "web"),
                 named("default", "new"),
                 named("other", "far"),
+            ],
+            summaries: vec![
+                named("default", "by-cell"),
+                named("default", "by-city"),
+                named("other", "all"),
             ],
         }
     }
@@ -198,6 +205,19 @@ impl HubLookups for FakeHub {
         let keys = self.deployments.iter();
         keys.map(|it| ProjectKey::of(&acme(), it)).collect()
     }
+
+    fn summaries_in(&self, upstream: &Upstream) -> Vec<ProjectKey> {
+        if upstream.project != acme() {
+            return Vec::new();
+        }
+        let keys = in_namespace(&self.summaries, &upstream.namespace).into_iter();
+        keys.map(|it| ProjectKey::of(&acme(), &it)).collect()
+    }
+
+    fn all_summaries(&self) -> Vec<ProjectKey> {
+        let keys = self.summaries.iter();
+        keys.map(|it| ProjectKey::of(&acme(), it)).collect()
+    }
 }
 
 /// The project `acme` of a [`FakeHub`].
@@ -210,7 +230,8 @@ pub(crate) struct FakeProject {
 
 impl FakeProject {
     /// Returns the project with these objects: the WorkloadDeployments `default/web`, `default/new` and `other/far`,
-    /// the Workloads `default/shop` and `other/shop`, and the Instances `default/web-0` and `other/old-0`.
+    /// the Workloads `default/shop` and `other/shop`, the Instances `default/web-0` and `other/old-0`, and the
+    /// WorkloadSummaries `default/by-cell`, `default/by-city` and `other/all`.
     /// `default/shop` uses Network `default/blue`.
     pub(crate) fn new() -> Self {
         Self {
@@ -241,6 +262,14 @@ impl ProjectLookups for FakeProject {
 
     fn instances(&self) -> Vec<NamespacedName> {
         names(self.instances.clone())
+    }
+
+    fn summaries(&self) -> Vec<NamespacedName> {
+        names(self.hub.summaries.clone())
+    }
+
+    fn summaries_in(&self, namespace: &str) -> Vec<ObjectMeta> {
+        in_namespace(&self.hub.summaries, namespace)
     }
 
     fn deployments_in(&self, namespace: &str) -> Vec<ObjectMeta> {

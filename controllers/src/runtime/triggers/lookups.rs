@@ -49,6 +49,13 @@ pub(crate) trait HubLookups {
     /// Returns the WorkloadDeployments of all projects that this process serves.
     fn all_deployments(&self) -> Vec<ProjectKey>;
 
+    /// Returns the WorkloadSummaries in a namespace of a project. Returns an empty list for a project that this process
+    /// does not serve.
+    fn summaries_in(&self, upstream: &Upstream) -> Vec<ProjectKey>;
+
+    /// Returns the WorkloadSummaries of all projects that this process serves.
+    fn all_summaries(&self) -> Vec<ProjectKey>;
+
     /// Returns the project's namespace that a hub namespace belongs to, according to the labels of the hub namespace,
     /// or according to its last labels if the hub namespace was deleted a moment ago.
     fn upstream_of(&self, hub_namespace: &str) -> Option<Upstream> {
@@ -87,6 +94,12 @@ pub(crate) trait ProjectLookups {
 
     /// Returns all Instances.
     fn instances(&self) -> Vec<NamespacedName>;
+
+    /// Returns all WorkloadSummaries.
+    fn summaries(&self) -> Vec<NamespacedName>;
+
+    /// Returns the metadata of the WorkloadSummaries in a namespace.
+    fn summaries_in(&self, namespace: &str) -> Vec<ObjectMeta>;
 
     /// Returns the metadata of the WorkloadDeployments in a namespace.
     fn deployments_in(&self, namespace: &str) -> Vec<ObjectMeta>;

@@ -89,11 +89,12 @@ pub(super) async fn start_hub(setup: &StartInputs<'_>, ports: PlanePorts) -> any
     Ok(hub)
 }
 
-/// Returns the CRDs of a project: our CRDs, and the foreign CRDs that compute-federation reads.
+/// Returns the CRDs of a project: our CRDs, with that of projects alone, and the foreign CRDs that compute-federation reads.
 pub(crate) fn project_crds() -> anyhow::Result<Vec<PathBuf>> {
     let others = ["locationbindings", "networks"]
         .map(|kind| crd_of_others(&format!("networking.datumapis.com_{kind}.yaml")));
-    Ok([our_crds()?, others.into()].concat())
+    let of_projects = deploy().join(api::crds::project_file()?.path);
+    Ok([our_crds()?, vec![of_projects], others.into()].concat())
 }
 
 /// Returns the path of a foreign CRD. Foreign CRDs in the harness contain only the needed fields.

@@ -1,0 +1,154 @@
+//! Observes what a query is about, from the caches. Proves which copies belong to the project.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::workload_summary::{SummaryRow, SummaryRows};
+use api::{HubNamespace, WorkloadDeployment, annotations, labels};
+use jiff::Timestamp;
+use kube::ResourceExt;
+
+use super::plan::{HubCopy, Observed, ObservedDeployment};
+use super::query::{Query, SelectedWorkloads};
+use crate::hub::HubCaches;
+use crate::hub::cells::CellState;
+use crate::hub::identity::recorded_hub;
+use crate::hub::upstream::Upstream;
+use crate::objects::label;
+use crate::projects::ProjectCaches;
+use crate::runtime::keys::ProjectKey;
+use crate::workload::deployments_value;
+
+/// The caches that a summary is computed from.
+pub(super) struct Observer<'a> {
+    pub(super) hub: &'a HubCaches,
+    pub(super) project: &'a ProjectCaches,
+    /// The key of the summary.
+    pub(super) key: &'a ProjectKey,
+}
+
+impl Observer<'_> {
+    pub(super) fn observe<'a>(
+        &self,
+        query: &Query,
+        former: &'a [SummaryRow],
+        cell: &'a dyn Fn(&str) -> CellState,
+        now: Timestamp,
+    ) -> Observed<'a> {
+        let namespace = &self.key.namespace;
+        let workloads = match &query.workloads {
+            SelectedWorkloads::Named(name) => {
+                let workload = self.project.workloads.metadata_of(namespace, name);
+                workload.into_iter().collect()
+            }
+            SelectedWorkloads::Labelled(_) => self.project.workloads.metadata(namespace),
+        };
+        let selected = workloads.iter().filter(|it| query.workloads.contains(it));
+        let hub_namespace = self.hub_namespace();
+        let is_of_cells = query.rows == SummaryRows::Cells;
+        let mut deployments = Vec::new();
+        for workload in selected {
+            let name = workload.name.clone().unwrap_or_default();
+            let of_workload = self
+                .project
+                .deployments_of
+                .get(&deployments_value(workload));
+            deployments.extend(
+                of_workload
+                    .into_iter()
+                    .map(|deployment| ObservedDeployment {
+                        workload: name.clone(),
+                        copy: match (is_of_cells, &hub_namespace) {
+                            (false, _) => HubCopy::Absent,
+                            (true, Ok(hub_namespace)) => self.copy(hub_namespace, &deployment),
+                            (true, Err(problem)) => HubCopy::NotKnown(problem.clone()),
+                        },
+                        deployment,
+                    }),
+            );
+        }
+        let instances = match is_of_cells {
+            true => Vec::new(),
+            false => self.instances(&deployments),
+        };
+        Observed {
+            deployments,
+            instances,
+            cell,
+            former,
+            now,
+        }
+    }
+
+    /// Returns the hub namespace of the summary's namespace. It is derived from the UID of the project's Namespace, which
+    /// a customer cannot set.
+    ///
+    /// # Errors
+    ///
+    /// A sentence for the customer if the Namespace is not known.
+    fn hub_namespace(&self) -> Result<HubNamespace, String> {
+        let namespace = self.project.namespaces.metadata_of("", &self.key.namespace);
+        let uid = namespace.and_then(|it| it.uid).unwrap_or_default();
+        let hub_namespace = HubNamespace::of_project_namespace(&uid);
+        hub_namespace.map_err(|_| "the Namespace is not known yet".to_owned())
+    }
+
+    /// Returns the copy of a WorkloadDeployment. What is not proved to be of this project is not shown (I-16).
+    fn copy(&self, hub_namespace: &HubNamespace, deployment: &WorkloadDeployment) -> HubCopy {
+        let not_known = || {
+            let problem = "the hub does not prove which cells belong to the WorkloadDeployment";
+            HubCopy::NotKnown(problem.to_owned())
+        };
+        let hub = self.hub;
+        let Ok(namespace) = hub.namespaces.get("", hub_namespace.as_str()) else {
+            return not_known();
+        };
+        if namespace.is_none() {
+            return HubCopy::Absent;
+        }
+        let upstream = Upstream {
+            project: self.key.project.clone(),
+            namespace: self.key.namespace.clone(),
+        };
+        let copy = match hub
+            .deployments
+            .get(hub_namespace.as_str(), &deployment.name_any())
+        {
+            Ok(Some(copy)) if upstream.is_proved_by(namespace.as_deref()) => copy,
+            Ok(None) => return HubCopy::Absent,
+            Ok(Some(_)) | Err(_) => return not_known(),
+        };
+        let record = recorded_hub(&deployment.metadata);
+        let contradiction = hub.identity().map(|identity| {
+            let of_namespace = namespace.as_deref();
+            identity.contradiction(record, of_namespace)
+        });
+        if !matches!(contradiction, Ok(None)) {
+            return not_known();
+        }
+        // The copy can still be that of a former WorkloadDeployment of the same name.
+        let uid = copy.annotations().get(annotations::UPSTREAM_UID);
+        if uid.is_some_and(|uid| Some(uid) != deployment.metadata.uid.as_ref()) {
+            return HubCopy::Absent;
+        }
+        if !hub.cells.has_bindings() {
+            let problem = "the hub does not list which cells are selected";
+            return HubCopy::NotKnown(problem.to_owned());
+        }
+        let binding = hub.cells.binding_of(&copy);
+        HubCopy::Present(copy, binding)
+    }
+
+    /// Returns the Instances of these WorkloadDeployments, each with the position of its WorkloadDeployment.
+    fn instances(&self, deployments: &[ObservedDeployment]) -> Vec<(usize, Arc<api::Instance>)> {
+        let uids = deployments.iter().enumerate();
+        let uids = uids.filter_map(|(at, it)| Some((it.deployment.metadata.uid.as_deref()?, at)));
+        let positions: BTreeMap<_, _> = uids.collect();
+        let instances = self.project.instances.readable(&self.key.namespace);
+        let of = instances.into_iter().filter_map(|instance| {
+            let uid = label(instance.as_ref(), labels::WORKLOAD_DEPLOYMENT_UID)?;
+            Some((*positions.get(uid)?, instance))
+        });
+        of.collect()
+    }
+}

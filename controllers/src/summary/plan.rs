@@ -1,0 +1,165 @@
+//! Computes the status of a summary.
+
+mod cells;
+mod groups;
+mod observed;
+mod rows;
+
+use api::reasons::workload_summary as reason;
+use api::workload_summary::{CURRENT, SummaryGroup, SummaryRow, SummaryRows};
+use api::{Condition, ConditionStatus, WorkloadSummary, WorkloadSummaryStatus, condition};
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::query::Query;
+use cells::cells;
+pub(super) use observed::{HubCopy, Observed, ObservedDeployment};
+use rows::Row;
+
+/// Most rows that one summary evaluates. It bounds the time of an evaluation.
+pub(crate) const ROWS_EVALUATED_MAX: usize = 10_000;
+/// Most rows or groups in the status of a summary.
+pub(crate) const ROWS_SHOWN_MAX: usize = 500;
+/// Most bytes of the rows or groups in the status of a summary. An API server stores objects of up to 1.5 MiB, and every
+/// change writes the whole status.
+pub(crate) const ROWS_BYTES_MAX: usize = 256 * 1024;
+
+/// The result of a query.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Table {
+    rows: Vec<SummaryRow>,
+    groups: Vec<SummaryGroup>,
+    omitted: usize,
+    total: usize,
+}
+
+/// Why a query has no result.
+#[derive(Debug, PartialEq)]
+pub(super) struct NoResult {
+    /// A reason of `Current`.
+    pub(super) reason: &'static str,
+    /// The message of this condition.
+    pub(super) message: String,
+}
+
+/// Evaluates a query.
+///
+/// # Errors
+///
+/// [`NoResult`] if there are too many rows.
+pub(super) fn evaluate(query: &Query, observed: &Observed<'_>) -> Result<Table, NoResult> {
+    let mut all = Vec::new();
+    let mut evaluated = 0_usize;
+    let mut add = |row: Row<'_>| {
+        evaluated += 1;
+        if evaluated > ROWS_EVALUATED_MAX {
+            return Err(NoResult {
+                reason: reason::TOO_MANY_ROWS,
+                message: format!(
+                    "the query selects more than {ROWS_EVALUATED_MAX} rows: select fewer Workloads"
+                ),
+            });
+        }
+        all.extend(row.evaluate(query));
+        Ok(())
+    };
+    match query.rows {
+        SummaryRows::Cells => {
+            for deployment in &observed.deployments {
+                for cell in cells(deployment, query, observed) {
+                    add(Row::of_cell(deployment, cell))?;
+                }
+            }
+        }
+        SummaryRows::Instances => {
+            for (of, instance) in &observed.instances {
+                if let Some(deployment) = observed.deployments.get(*of) {
+                    add(Row::of_instance(deployment, instance))?;
+                }
+            }
+        }
+    }
+    all.sort_by(|one, other| position(one).cmp(&position(other)));
+    let total = all.len();
+    Ok(match query.is_grouped() {
+        true => {
+            let (groups, omitted) = bounded(groups::groups(query, &all));
+            Table {
+                groups,
+                omitted,
+                total,
+                ..Table::default()
+            }
+        }
+        false => {
+            let (rows, omitted) = bounded(all);
+            Table {
+                rows,
+                omitted,
+                total,
+                ..Table::default()
+            }
+        }
+    })
+}
+
+/// Returns what rows are sorted by.
+fn position(row: &SummaryRow) -> [&str; 5] {
+    [
+        &row.workload,
+        &row.city,
+        &row.deployment,
+        row.cell.as_deref().unwrap_or_default(),
+        row.instance.as_deref().unwrap_or_default(),
+    ]
+}
+
+/// Returns the first items, as many as the status may have, and the number of the others.
+fn bounded<T: Serialize>(mut items: Vec<T>) -> (Vec<T>, usize) {
+    let (all, mut bytes) = (items.len(), 0_usize);
+    let shown = items.iter().take(ROWS_SHOWN_MAX).take_while(|item| {
+        // These types have no value that JSON cannot have.
+        bytes += serde_json::to_string(item).map_or(0, |text| text.len());
+        bytes <= ROWS_BYTES_MAX
+    });
+    let shown = shown.count();
+    items.truncate(shown);
+    (items, all - shown)
+}
+
+/// Returns the status of a summary, if it differs from its current status.
+pub(super) fn changed_status(
+    summary: &WorkloadSummary,
+    result: Result<Table, NoResult>,
+    now: Timestamp,
+) -> Option<WorkloadSummaryStatus> {
+    let former = summary.status.as_ref();
+    let generation = summary.metadata.generation;
+    let (table, status, reason, message) = match result {
+        Ok(table) => (
+            table,
+            ConditionStatus::True,
+            reason::EVALUATED,
+            String::new(),
+        ),
+        Err(NoResult { reason, message }) => {
+            (Table::default(), ConditionStatus::False, reason, message)
+        }
+    };
+    let mut conditions = former.map_or_else(Vec::new, |former| former.conditions.clone());
+    let current = Condition::new(CURRENT, status, reason, message, now).observed(generation);
+    condition::set(&mut conditions, current);
+    let number = |number| i64::try_from(number).unwrap_or(i64::MAX);
+    let status = WorkloadSummaryStatus {
+        conditions,
+        groups: table.groups,
+        observed_generation: generation,
+        omitted: number(table.omitted),
+        rows: table.rows,
+        total: number(table.total),
+    };
+    (former != Some(&status)).then_some(status)
+}
+
+#[cfg(test)]
+mod tests;

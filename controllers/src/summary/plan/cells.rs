@@ -1,0 +1,259 @@
+//! The cells of a WorkloadDeployment, and what each of them says.
+
+use std::collections::BTreeMap;
+
+use api::karmada::ResourceBinding;
+use api::workload_summary::{RowState, SummaryRow, row_reason};
+use api::{WorkloadDeployment, decode};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::observed::{HubCopy, Observed, ObservedDeployment};
+use crate::hub::cells::{CellState, nowhere};
+use crate::summary::query::Query;
+
+/// Longest message of a row, in bytes. A message can contain the error of an API server.
+const MESSAGE_MAX: usize = 512;
+
+/// A cell of a WorkloadDeployment.
+#[derive(Debug, PartialEq)]
+pub(super) struct Cell {
+    /// `None` while no cell is known.
+    pub(super) name: Option<String>,
+    pub(super) state: RowState,
+    /// Why the state is not `Reported`.
+    pub(super) why: Option<Why>,
+    /// What the cell reports, or has reported last. `null` if nothing is known, or if the query does not read it.
+    pub(super) status: Value,
+}
+
+/// Why a cell does not say what runs there.
+#[derive(Debug, PartialEq)]
+pub(super) struct Why {
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+    pub(super) since: Time,
+}
+
+/// Karmada's `AggregatedStatusItem`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Item {
+    cluster_name: String,
+    status: Option<Value>,
+    #[serde(default)]
+    applied: bool,
+    #[serde(default)]
+    applied_message: String,
+}
+
+/// Returns the cells that are expected to run a WorkloadDeployment, and those that still do.
+pub(super) fn cells(
+    deployment: &ObservedDeployment,
+    query: &Query,
+    observed: &Observed<'_>,
+) -> Vec<Cell> {
+    let since = Since {
+        deployment: deployment.deployment.metadata.name.as_deref(),
+        observed,
+    };
+    let nowhere_yet = |reason, message: &str, known| {
+        let state = RowState::NotPlaced;
+        vec![since.without_cell(state, reason, message, known)]
+    };
+    let (copy, binding) = match &deployment.copy {
+        HubCopy::NotKnown(message) => {
+            let reason = row_reason::CELLS_NOT_KNOWN;
+            return vec![since.without_cell(RowState::Unknown, reason, message, None)];
+        }
+        HubCopy::Absent => {
+            let message = "the hub does not have the WorkloadDeployment yet";
+            let created = created(&deployment.deployment);
+            return nowhere_yet(row_reason::NOT_ON_HUB, message, created);
+        }
+        HubCopy::Present(copy, binding) => (copy, binding),
+    };
+    let not_scheduled = "no cell has been selected yet";
+    let Some(binding) = binding else {
+        return nowhere_yet(row_reason::NOT_SCHEDULED, not_scheduled, created(copy));
+    };
+    if let Some((decided, message)) = nowhere(binding) {
+        return nowhere_yet(row_reason::NO_MATCHING_CELL, message, Some(decided));
+    }
+    let mut items = items(binding);
+    let targets = binding.spec.clusters.iter().map(|it| it.name.clone());
+    let mut names = targets.map(|name| (name, true)).collect::<BTreeMap<_, _>>();
+    for name in items.keys() {
+        names.entry(name.clone()).or_insert(false);
+    }
+    if names.is_empty() {
+        let created = binding.metadata.creation_timestamp.as_ref();
+        let created = created.map(|time| time.0);
+        return nowhere_yet(row_reason::NOT_SCHEDULED, not_scheduled, created);
+    }
+    let reads_status = query.reads("status");
+    let cell = |(name, is_selected): (String, bool)| {
+        let item = items.remove(&name);
+        let (state, why) = standing(&name, item.as_ref(), is_selected, observed);
+        let why = why
+            .map(|(reason, message, known)| since.why(Some(&name), state, reason, &message, known));
+        let status = match reads_status {
+            true => item.and_then(Item::into_report),
+            false => None,
+        };
+        let status = status.or_else(|| reads_status.then(|| remembered(copy, &name))?);
+        Cell {
+            name: Some(name),
+            state,
+            why,
+            status: status.unwrap_or_default(),
+        }
+    };
+    names.into_iter().map(cell).collect()
+}
+
+/// Reason, message and, if it is known, time.
+type Reason = (&'static str, String, Option<Timestamp>);
+
+/// Returns whether a cell says what runs there, and why not.
+fn standing(
+    name: &str,
+    item: Option<&Item>,
+    is_selected: bool,
+    observed: &Observed<'_>,
+) -> (RowState, Option<Reason>) {
+    if let CellState::Unreachable { since, message } = (observed.cell)(name) {
+        let why = (row_reason::CELL_UNREACHABLE, message, since);
+        return (RowState::Unreachable, Some(why));
+    }
+    let silent = |reason, message: &str| {
+        let why = (reason, message.to_owned(), None);
+        (RowState::NotReported, Some(why))
+    };
+    match item {
+        Some(item) if item.applied && item.report().is_some() => match is_selected {
+            true => (RowState::Reported, None),
+            false => {
+                let message =
+                    "the cell is no longer selected, and still has the WorkloadDeployment";
+                let why = (row_reason::NO_LONGER_SELECTED, message.to_owned(), None);
+                (RowState::Leaving, Some(why))
+            }
+        },
+        Some(item) if item.applied => silent(
+            row_reason::CELL_NOT_REPORTED,
+            "the cell has not reported a status",
+        ),
+        item => {
+            let message = item.map_or("", |item| item.applied_message.as_str());
+            silent(row_reason::CELL_NOT_APPLIED, message)
+        }
+    }
+}
+
+impl Item {
+    /// Returns the report, unless it is empty.
+    fn report(&self) -> Option<&Value> {
+        let report = self.status.as_ref();
+        report.filter(|it| it.as_object().is_some_and(|fields| !fields.is_empty()))
+    }
+
+    fn into_report(self) -> Option<Value> {
+        self.report()?;
+        self.status
+    }
+}
+
+/// Returns the items of a binding by cell. Items that cannot be decoded are left out, as if the cell did not report. Of
+/// several items of a cell, the first with a report counts.
+fn items(binding: &ResourceBinding) -> BTreeMap<String, Item> {
+    let mut items = BTreeMap::<String, Item>::new();
+    let status = binding.status.as_ref();
+    let Some(text) = status.and_then(|status| status.aggregated_status.as_ref()) else {
+        return items;
+    };
+    let list = decode::for_each_of(text.get(), |item: &RawValue| {
+        let Ok(item) = decode::from_str::<Item>(item.get()) else {
+            return;
+        };
+        let known = items.get(&item.cluster_name);
+        if known.is_none_or(|known| known.report().is_none()) && !item.cluster_name.is_empty() {
+            items.insert(item.cluster_name.clone(), item);
+        }
+    });
+    match list {
+        Ok(()) => items,
+        Err(_) => BTreeMap::new(),
+    }
+}
+
+/// Returns what a cell has reported last, as far as the hub remembers it (docs/concepts/status.md#memory).
+fn remembered(copy: &WorkloadDeployment, cell: &str) -> Option<Value> {
+    let status = copy.status.as_ref()?;
+    if status.reporting_cell.as_deref() == Some(cell) {
+        return Some(json!(status));
+    }
+    let mut cells = status.cells.iter();
+    cells.find(|it| it.name == cell).map(|it| json!(it))
+}
+
+fn created(deployment: &WorkloadDeployment) -> Option<Timestamp> {
+    let created = deployment.metadata.creation_timestamp.as_ref()?;
+    Some(created.0)
+}
+
+/// Finds out since when a reason holds.
+struct Since<'a> {
+    deployment: Option<&'a str>,
+    observed: &'a Observed<'a>,
+}
+
+impl Since<'_> {
+    /// Returns the reason with its time. If the time is not known, it is the time at which the reason was seen first.
+    fn why(
+        &self,
+        cell: Option<&str>,
+        state: RowState,
+        reason: &'static str,
+        message: &str,
+        known: Option<Timestamp>,
+    ) -> Why {
+        let is_former = |row: &&SummaryRow| {
+            row.cell.as_deref() == cell
+                && Some(row.deployment.as_str()) == self.deployment
+                && row.state == Some(state)
+                && row.reason.as_deref() == Some(reason)
+        };
+        let former = || self.observed.former.iter().find(is_former)?.since.clone();
+        let now = self.observed.now;
+        // `metav1.Time` has whole seconds.
+        let whole =
+            |time: Timestamp| Time(Timestamp::from_second(time.as_second()).unwrap_or(time));
+        Why {
+            reason,
+            message: message.chars().take(MESSAGE_MAX).collect(),
+            since: known
+                .map(whole)
+                .or_else(former)
+                .unwrap_or_else(|| whole(now)),
+        }
+    }
+
+    fn without_cell(
+        &self,
+        state: RowState,
+        reason: &'static str,
+        message: &str,
+        known: Option<Timestamp>,
+    ) -> Cell {
+        Cell {
+            name: None,
+            state,
+            why: Some(self.why(None, state, reason, message, known)),
+            status: Value::Null,
+        }
+    }
+}

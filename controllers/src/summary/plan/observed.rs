@@ -1,0 +1,42 @@
+//! What a query is evaluated on.
+
+use std::sync::Arc;
+
+use api::karmada::ResourceBinding;
+use api::workload_summary::SummaryRow;
+use api::{Instance, WorkloadDeployment};
+use jiff::Timestamp;
+
+use crate::hub::cells::CellState;
+
+/// The observations of the controller.
+pub(in crate::summary) struct Observed<'a> {
+    /// The WorkloadDeployments of the selected Workloads.
+    pub(in crate::summary) deployments: Vec<ObservedDeployment>,
+    /// The Instances of these WorkloadDeployments, each with the position of its WorkloadDeployment. Empty unless the
+    /// query is about Instances.
+    pub(in crate::summary) instances: Vec<(usize, Arc<Instance>)>,
+    /// Returns the state of a cell.
+    pub(in crate::summary) cell: &'a dyn Fn(&str) -> CellState,
+    /// The rows of the last evaluation.
+    pub(in crate::summary) former: &'a [SummaryRow],
+    pub(in crate::summary) now: Timestamp,
+}
+
+/// A WorkloadDeployment of the project, and its copy.
+pub(in crate::summary) struct ObservedDeployment {
+    /// Name of its Workload.
+    pub(in crate::summary) workload: String,
+    pub(in crate::summary) deployment: Arc<WorkloadDeployment>,
+    pub(in crate::summary) copy: HubCopy,
+}
+
+/// The copy of a WorkloadDeployment on the hub.
+pub(in crate::summary) enum HubCopy {
+    /// The hub does not prove what belongs to the WorkloadDeployment. The text is the reason.
+    NotKnown(String),
+    /// The hub has no copy.
+    Absent,
+    /// The copy, and its binding if there is one.
+    Present(Arc<WorkloadDeployment>, Option<Arc<ResourceBinding>>),
+}
