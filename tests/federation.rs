@@ -122,6 +122,8 @@ mod simulated;
 mod static_rules;
 #[path = "federation/suites.rs"]
 mod suites;
+#[path = "federation/summaries.rs"]
+mod summaries;
 #[path = "federation/takeover.rs"]
 mod takeover;
 #[path = "federation/verify_command.rs"]
@@ -341,6 +343,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared freshness::a_city_without_a_cell;
         Apart freshness::a_cell_that_dies;
         Apart pull_cells::a_cell_that_is_away;
+        Apart summaries::cells_and_instances;
         Apart cell_rules::rules_of_one_of_two_cells;
         Apart proxies::everything_behind_proxies;
         Shared namespaces::a_deleted_project_namespace_is_deleted_on_every_plane;

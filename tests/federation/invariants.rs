@@ -6,16 +6,16 @@ use std::fmt::Debug;
 
 use anyhow::ensure;
 use api::karmada::PropagationPolicy;
-use api::{Instance, Workload, WorkloadDeployment};
-use harness::Federation;
+use api::{Instance, Workload, WorkloadDeployment, WorkloadSummary};
 use harness::audit::AuditPosition;
+use harness::{Federation, wait};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::fixture::{DFW, Space, patch, workload};
+use crate::fixture::{DFW, Space, WITHIN, create, patch, workload};
 use crate::settled::quiet;
 
 /// Numbers of writes, by plane, verb and resource.
@@ -399,6 +399,14 @@ pub(crate) async fn each_object_has_the_documented_writers(
     space.create_workload("web", &[("us", &["DFW"], 1)]).await?;
     space.until_settled("web", 1).await?;
     let (deployment, instance) = ("web-us-dfw", "web-us-dfw-0");
+    let summary = json!({
+        "apiVersion": api::API_VERSION, "kind": "WorkloadSummary", "metadata": {"name": "by-cell"},
+        "spec": {"selector": {}, "rows": "Cells"},
+    });
+    let summaries = space.in_project::<WorkloadSummary>();
+    create(&summaries, summary).await?;
+    let is_evaluated = |summary: &WorkloadSummary| summary.status.is_some();
+    wait::until(&summaries, "by-cell", "evaluated", WITHIN, is_evaluated).await?;
     space
         .until_instances(space.in_project(), &[instance])
         .await?;
@@ -414,6 +422,11 @@ pub(crate) async fn each_object_has_the_documented_writers(
             "Workload",
             writers(space.in_project::<Workload>(), "web").await?,
             "workload, workload status",
+        ),
+        (
+            "WorkloadSummary",
+            writers(summaries, "by-cell").await?,
+            "summary status",
         ),
         (
             "deployment in the project",

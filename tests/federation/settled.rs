@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use anyhow::ensure;
+use api::WorkloadSummary;
 use harness::Federation;
 use harness::audit::{AuditPosition, Write};
 use harness::wait;
+use serde_json::json;
 use tokio::time::sleep;
 
-use crate::fixture::{DFW, ORD, Space};
+use crate::fixture::{DFW, ORD, Space, create};
 
 /// Time during which no write may happen.
 pub(crate) const SILENCE: Duration = Duration::from_mins(1);
@@ -29,6 +31,11 @@ async fn is_silent(federation: &Federation, time: Duration) -> anyhow::Result<()
     space
         .create_workload("web", &[("us", &["DFW", "ORD"], 2), ("south", &["DFW"], 1)])
         .await?;
+    let summary = json!({
+        "apiVersion": api::API_VERSION, "kind": "WorkloadSummary", "metadata": {"name": "by-cell"},
+        "spec": {"selector": {}, "rows": "Cells", "columns": [{"name": "ready", "path": "$.status.readyReplicas"}]},
+    });
+    create(&space.in_project::<WorkloadSummary>(), summary).await?;
     let all = AuditPosition::now(federation.planes())?;
     space.until_settled("web", 5).await?;
     // The status can arrive before the Instances.
