@@ -47,7 +47,7 @@ pub(crate) struct ProjectCaches {
     pub(crate) instances: Cache<Instance>,
     /// The WorkloadSummaries. A project's API server may not serve them.
     pub(crate) summaries: Cache<WorkloadSummary>,
-    /// When the WorkloadSummaries were evaluated.
+    /// How often the WorkloadSummaries are evaluated.
     pub(crate) pace: Pace,
     pub(crate) data: ProjectData,
 }

@@ -61,11 +61,14 @@ impl Controller for SummaryController {
         project.require(&project.workloads)?;
         project.require(&project.deployments)?;
         project.require(&project.instances)?;
-        if let Some(wait) = project.pace.wait(&key, Instant::now()) {
+        let begin = Instant::now();
+        if let Some(wait) = project.pace.wait(&key, begin) {
             return Ok(Outcome::Again(wait));
         }
         let result = self.result(context, &project, &key, &summary);
-        if let Some(status) = changed_status(&summary, result, context.now()) {
+        let changed = changed_status(&summary, result, context.now());
+        project.pace.note(begin, Instant::now());
+        if let Some(status) = changed {
             let summaries =
                 Collection::new(&project.client, &key.namespace, Some(&project.summaries));
             self.writer

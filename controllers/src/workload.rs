@@ -66,8 +66,7 @@ impl Controller for WorkloadController {
                 .await?;
             return Err(not_listed);
         }
-        let uid = workload.uid().unwrap_or_default();
-        let of_workload = of(&workload.metadata, &uid);
+        let of_workload = deployments_value(&workload.metadata);
         let (own, undecodable) = project.deployments_of.partitioned(&of_workload);
         // The name of an undecodable WorkloadDeployment is taken too.
         let is_taken =

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::workload_summary::{SummaryRow, SummaryRows};
-use api::{HubNamespace, WorkloadDeployment, annotations, labels};
+use api::{HubNamespace, WorkloadDeployment, WorkloadDeploymentSpec, annotations, labels};
 use jiff::Timestamp;
 use kube::ResourceExt;
+use kube::core::error_boundary::InvalidObject;
 
 use super::plan::{HubCopy, Observed, ObservedDeployment};
 use super::query::{Query, SelectedWorkloads};
@@ -18,6 +19,20 @@ use crate::objects::label;
 use crate::projects::ProjectCaches;
 use crate::runtime::keys::ProjectKey;
 use crate::workload::deployments_value;
+
+/// Returns what is known of a WorkloadDeployment that cannot be decoded. It has a row too.
+fn not_decodable(invalid: &InvalidObject) -> (Arc<WorkloadDeployment>, HubCopy) {
+    let problem = format!(
+        "the WorkloadDeployment cannot be decoded: {}",
+        invalid.error
+    );
+    let deployment = WorkloadDeployment {
+        metadata: invalid.metadata.clone(),
+        spec: WorkloadDeploymentSpec::default(),
+        status: None,
+    };
+    (Arc::new(deployment), HubCopy::NotKnown(problem))
+}
 
 /// The caches that a summary is computed from.
 pub(super) struct Observer<'a> {
@@ -49,23 +64,23 @@ impl Observer<'_> {
         let mut deployments = Vec::new();
         for workload in selected {
             let name = workload.name.clone().unwrap_or_default();
-            let of_workload = self
-                .project
-                .deployments_of
-                .get(&deployments_value(workload));
-            deployments.extend(
-                of_workload
-                    .into_iter()
-                    .map(|deployment| ObservedDeployment {
-                        workload: name.clone(),
-                        copy: match (is_of_cells, &hub_namespace) {
-                            (false, _) => HubCopy::Absent,
-                            (true, Ok(hub_namespace)) => self.copy(hub_namespace, &deployment),
-                            (true, Err(problem)) => HubCopy::NotKnown(problem.clone()),
-                        },
-                        deployment,
-                    }),
-            );
+            let index = &self.project.deployments_of;
+            let (of_workload, undecodable) = index.partitioned(&deployments_value(workload));
+            let of_workload = of_workload.into_iter().map(|deployment| {
+                let copy = match (is_of_cells, &hub_namespace) {
+                    (false, _) => HubCopy::Absent,
+                    (true, Ok(hub_namespace)) => self.copy(hub_namespace, &deployment),
+                    (true, Err(problem)) => HubCopy::NotKnown(problem.clone()),
+                };
+                (deployment, copy)
+            });
+            let undecodable = undecodable.iter().map(|it| not_decodable(it));
+            let all = of_workload.chain(undecodable);
+            deployments.extend(all.map(|(deployment, copy)| ObservedDeployment {
+                workload: name.clone(),
+                deployment,
+                copy,
+            }));
         }
         let instances = match is_of_cells {
             true => Vec::new(),

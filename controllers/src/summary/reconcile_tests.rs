@@ -241,6 +241,24 @@ async fn a_copy_of_a_former_deployment_is_not_shown() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_deployment_that_cannot_be_decoded_has_a_row() {
+    let (planes, controller) = start(vec![summary("by-cell", &json!({}))], on_hub()).await;
+    planes
+        .project
+        .modify::<WorkloadDeployment>("default", "web", |it| {
+            it["spec"]["scaleSettings"]["minReplicas"] = json!("many");
+        });
+    pass(&planes, &controller, "by-cell").await;
+    assert_eq!(rows(&planes.project, "by-cell"), ["- Unknown -"]);
+    let message = status(&planes.project, "by-cell")
+        .rows
+        .remove(0)
+        .message
+        .unwrap();
+    assert!(message.contains("cannot be decoded"), "{message}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hub_that_refuses_bindings_does_not_look_like_one_without_cells() {
     let (planes, controller) = start(vec![summary("by-cell", &json!({}))], on_hub()).await;
     planes.hub.fail(Fault::refuse(403).of::<ResourceBinding>());

@@ -286,6 +286,11 @@ const CONSTANTS: [(&str, &str, &str); 81] = [
     ),
     (
         "controllers",
+        "PAUSE_PER_EVALUATION",
+        "The pause of all WorkloadSummaries of a project after an evaluation, as a multiple of the time that it took.",
+    ),
+    (
+        "controllers",
         "ROWS_EVALUATED_MAX",
         "Most rows that a WorkloadSummary evaluates.",
     ),

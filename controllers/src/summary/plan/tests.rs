@@ -555,3 +555,88 @@ fn a_status_changes_only_with_its_result() {
     assert_eq!(current.message, "spec.columns[0].path: x");
     assert_eq!(json!(RowState::Reported), "Reported");
 }
+
+/// Prints the time to evaluate as many rows as one summary may have, as a multiple of the time to decode their objects.
+#[test]
+#[ignore = "prints figures: cargo test --release -p controllers -- --ignored --nocapture the_cost_of"]
+fn the_cost_of_an_evaluation() {
+    use std::time::Instant;
+
+    let conditions: Vec<_> = ["Available", "Programmed", "Running", "Ready"]
+        .map(|type_| {
+            json!({
+                "type": type_, "status": "True", "reason": "Running", "message": "It is so.",
+                "lastTransitionTime": BEFORE, "observedGeneration": 1,
+            })
+        })
+        .into();
+    let columns = json!([
+        {"name": "city", "path": "$.city"},
+        {"name": "ready", "path": "$.status.readyReplicas"},
+        {"name": "reason", "path": "$.status.conditions[?@.type == 'Ready'].reason"},
+        {"name": "status", "path": "$.status.conditions[?@.type == 'Ready'].status"},
+    ]);
+    let aggregates = json!([{"name": "ready", "function": "Sum", "column": "ready"}]);
+    let of = |rows: &str| {
+        query(&json!({
+            "rows": rows, "columns": columns, "groupBy": ["city", "reason"], "aggregates": aggregates,
+        }))
+    };
+    #[expect(clippy::disallowed_methods, reason = "a measurement")]
+    let timed = |what: &str, run: &dyn Fn()| {
+        run();
+        let begin = Instant::now();
+        run();
+        let time = begin.elapsed().as_secs_f64() * 1000.0;
+        println!("{what}: {time:.1} ms");
+        time
+    };
+
+    // A hundred WorkloadDeployments in a hundred cells each.
+    let names: Vec<_> = (0..100).map(|it| format!("c{it:03}")).collect();
+    let targets: Vec<_> = names.iter().map(String::as_str).collect();
+    let report = |cell: &&str| {
+        let mut item = item(cell, 1);
+        item["status"]["conditions"] = json!(conditions);
+        item
+    };
+    let items: Vec<_> = targets.iter().map(report).collect();
+    let text = json!(items).to_string();
+    let deployments = || {
+        let of = |at: usize| {
+            let name = format!("web-{at:03}");
+            observed_deployment(&name, "DFW", present(&targets, &json!(items)))
+        };
+        (0..100).map(of).collect()
+    };
+    let of_cells = observed(deployments());
+    let by_cell = of("Cells");
+    let decoded = timed("decode the reports of 10,000 cells", &|| {
+        for _ in 0..100 {
+            let _: Vec<Value> = serde_json::from_str(&text).unwrap();
+        }
+    });
+    let evaluated = timed("evaluate 10,000 cells", &|| {
+        assert_eq!(evaluate(&by_cell, &of_cells).unwrap().total, 10_000);
+    });
+    println!("ratio: {:.2}", evaluated / decoded);
+
+    let mut first = json!(instance("default", "web-0"));
+    first["status"] = json!({"conditions": conditions});
+    let text = first.to_string();
+    let mut of_instances = observed(deployments());
+    let shared = Arc::new(object::<Instance>(first));
+    of_instances.instances = (0..10_000)
+        .map(|it| (it % 100, Arc::clone(&shared)))
+        .collect();
+    let by_instance = of("Instances");
+    let decoded = timed("decode 10,000 Instances", &|| {
+        for _ in 0..10_000 {
+            let _: Instance = serde_json::from_str(&text).unwrap();
+        }
+    });
+    let evaluated = timed("evaluate 10,000 Instances", &|| {
+        assert_eq!(evaluate(&by_instance, &of_instances).unwrap().total, 10_000);
+    });
+    println!("ratio: {:.2}", evaluated / decoded);
+}
