@@ -1,5 +1,6 @@
 //! Tests of summaries, in a federation with two cells in one city and one in another.
 
+use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -8,7 +9,7 @@ use api::karmada::cluster::READY;
 use api::workload_summary::{RowState, Scalar, WorkloadSummaryStatus};
 use api::{Condition, Workload, WorkloadDeployment, WorkloadSummary, condition};
 use harness::audit::{AuditPosition, Write};
-use harness::{CellConfig, Config, wait};
+use harness::{CellConfig, Config, checkout, wait};
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, PostParams};
 use serde_json::{Value, json};
@@ -96,7 +97,10 @@ pub(crate) async fn cells_and_instances() -> anyhow::Result<()> {
         ])
     };
     until_groups(&summaries, "by-city", &by_city(2, 1)).await?;
-    let running = json!([{"keys": {"reason": "Running"}, "rows": 3}]);
+    let running = json!([
+        {"keys": {"city": "DFW", "reason": "Running"}, "rows": 2},
+        {"keys": {"city": "ORD", "reason": "Running"}, "rows": 1},
+    ]);
     until_groups(&summaries, "by-reason", &running).await?;
     a_wrong_path_is_shown(&summaries).await?;
 
@@ -133,30 +137,20 @@ pub(crate) async fn cells_and_instances() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Creates the summaries of docs/operate/summaries.md.
 async fn create_summaries(summaries: &Api<WorkloadSummary>) -> anyhow::Result<()> {
-    let ready = json!({"name": "ready", "path": "$.status.readyReplicas"});
-    let city = json!({"name": "city", "path": "$.city"});
-    let reason =
-        json!({"name": "reason", "path": "$.status.conditions[?@.type == 'Ready'].reason"});
-    for (name, spec) in [
-        (
-            "by-cell",
-            json!({"workload": "web", "rows": "Cells", "columns": [ready]}),
-        ),
-        (
-            "by-city",
-            json!({
-                "selector": {}, "rows": "Cells", "columns": [city, ready], "groupBy": ["city"],
-                "where": [{"column": "city", "operator": "NotIn", "values": ["LAX"]}],
-                "aggregates": [{"name": "ready", "function": "Sum", "column": "ready"}],
-            }),
-        ),
-        (
-            "by-reason",
-            json!({"workload": "web", "rows": "Instances", "columns": [reason], "groupBy": ["reason"]}),
-        ),
-    ] {
-        create(summaries, summary(name, &spec)).await?;
+    let page = checkout::root().join("docs/operate/summaries.md");
+    let page = fs::read_to_string(page)?;
+    let blocks = page.split("```yaml\n").skip(1);
+    let blocks = blocks.filter_map(|it| it.split("```").next());
+    let queries: Vec<_> = blocks
+        .filter(|it| it.contains("\nspec:") || it.starts_with("spec:"))
+        .collect();
+    let names = ["by-cell", "by-reason", "by-city"];
+    ensure!(queries.len() == names.len(), "{queries:?}");
+    for (name, query) in names.into_iter().zip(queries) {
+        let object: Value = serde_saphyr::from_str(query)?;
+        create(summaries, summary(name, &object["spec"])).await?;
     }
     Ok(())
 }

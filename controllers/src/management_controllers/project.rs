@@ -311,7 +311,7 @@ impl ProjectReflectors {
             namespaces: Reflector::of_many(&plane, PROJECTS, metrics),
             instances: Reflector::of_many(&plane, PROJECTS, metrics),
             networks: Reflector::of_many(&plane, PROJECTS, metrics),
-            summaries: Reflector::of_many(&plane, PROJECTS, metrics),
+            summaries: Reflector::of_many(&plane, PROJECTS, metrics).optional(),
             data: DataReflectors::new(project, PROJECTS, metrics),
         }
     }

@@ -49,6 +49,8 @@ pub struct Reflector<K> {
     problem: Option<String>,
     /// Whether the last watch has ended because the connection broke.
     has_broken: bool,
+    /// Whether it is normal that an API server does not serve the kind.
+    is_optional: bool,
 }
 
 /// The state of a cache that follows an API server.
@@ -84,6 +86,16 @@ where
             listed: BTreeMap::new(),
             problem: None,
             has_broken: false,
+            is_optional: false,
+        }
+    }
+
+    /// Logs no warning if an API server does not serve the kind.
+    #[must_use]
+    pub fn optional(self) -> Self {
+        Self {
+            is_optional: true,
+            ..self
         }
     }
 
@@ -174,6 +186,8 @@ where
             // A proxy closes connections from time to time. It is a problem if this happens again soon, or if the next
             // attempt fails.
             debug!(plane = %self.plane, kind = %K::kind(&()), problem, "connection broken; retrying");
+        } else if self.is_optional && matches!(sync_state, SyncState::NotServed { .. }) {
+            debug!(plane = %self.plane, kind = %K::kind(&()), problem, "not served; retrying");
         } else if self.problem.as_deref() != problem {
             warn!(plane = %self.plane, kind = %K::kind(&()), problem, "watch failed; retrying");
             self.problem = problem.map(str::to_owned);
