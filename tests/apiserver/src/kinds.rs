@@ -54,7 +54,7 @@ impl Kind {
 }
 
 /// All kinds. An API server serves all of them, unless a test stops serving one.
-pub(crate) static KINDS: [Kind; 35] = [
+pub(crate) static KINDS: [Kind; 36] = [
     Kind::new(CORE, "namespaces", "Namespace", CLUSTER_SCOPED),
     Kind::new(CORE, "configmaps", "ConfigMap", NAMESPACED),
     Kind::new(CORE, "secrets", "Secret", NAMESPACED),
