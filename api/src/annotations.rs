@@ -222,7 +222,7 @@ pub const ALL: &[MetadataKey] = &[
         CELL_RULES_STAMP,
         "WorkloadDeployment; cell",
         "`cell-rules`, through Karmada",
-        "Number of the rules of the cell. With it, the federator sees whether the rules have [arrived](../operate/cell-rules.md#how-it-works).",
+        "A hash of the rules of the cell, as a number. With it, the federator sees whether the rules have [arrived](../operate/cell-rules.md#how-it-works).",
     ),
     metadata_key(
         REAPPLIED_AT,

@@ -247,10 +247,9 @@ impl Federator {
         let mut errors = FirstError::default();
         errors.note(executed);
         let outcome = errors.note(outcome);
-        let look = errors.note(look);
         errors.result()?;
         let outcome = outcome.unwrap_or(Outcome::Settled);
-        let outcome = look.flatten().map_or(outcome, |look| sooner(outcome, look));
+        let outcome = look.map_or(outcome, |look| sooner(outcome, look));
         let is_refused = policy_refusal.is_some();
         Ok(policy_check(outcome, is_refused, is_policy_awaited))
     }

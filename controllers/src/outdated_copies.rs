@@ -27,6 +27,7 @@ use tokio::time::Instant;
 use tracing::info;
 
 use crate::cell::CellCaches;
+use crate::cell::rules::with_rules;
 use crate::objects::{Namespace, controller_name, describe};
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
@@ -100,7 +101,8 @@ impl OutdatedCopies {
     fn deployment_of(&self, instance: &PartialInstance) -> Option<Arc<WorkloadDeployment>> {
         let name = controller_name::<WorkloadDeployment>(instance.meta())?;
         let namespace = instance.metadata.namespace.as_deref()?;
-        self.cell.deployments.get(namespace, name).ok().flatten()
+        let deployment = self.cell.deployments.get(namespace, name).ok().flatten();
+        deployment.map(with_rules)
     }
 
     /// Asks the hub for an object that every hub has. A refusal is an answer.

@@ -31,7 +31,8 @@ pub(super) struct CellReport {
     deployments: usize,
     /// WorkloadDeployments whose template changes.
     rolled_out: usize,
-    /// WorkloadDeployments whose number of Instances changes, if each cell of a city gets the whole number.
+    /// WorkloadDeployments whose number of Instances, or its limits for an autoscaler, change. Each cell of a city is
+    /// counted as if it got the whole number.
     scaled: usize,
 }
 
@@ -58,7 +59,8 @@ impl CellReport {
             self.wanted.rules.apply(&mut with);
             self.former.apply(&mut without);
             self.rolled_out += usize::from(with.spec.template != without.spec.template);
-            let [with, without] = [with, without].map(|it| it.spec.desired_replicas());
+            let numbers = [with, without].map(|it| (it.spec.replicas, it.spec.scale_settings));
+            let [with, without] = numbers;
             self.scaled += usize::from(with != without);
         }
     }
@@ -145,7 +147,7 @@ impl Report {
                     cell.deployments,
                     match cell.scaled {
                         0 => String::new(),
-                        scaled => format!(", {scaled} are scaled"),
+                        scaled => format!(", {scaled} can be scaled"),
                     },
                 )?,
             }

@@ -1,8 +1,8 @@
 //! Finds out why a cell does not get the current copy: an override of Karmada cannot be applied there.
 //!
 //! Karmada says so only in Events of the copy. It does not say when the failure ends, and it leaves out Events of an object
-//! that has had many. So the Events are read only while a cell lacks the current copy, and the failure is shown until the
-//! cell has it (docs/operate/troubleshoot.md).
+//! that has had many. So the Events are read only while a cell lacks the current copy, and a failure that was found once
+//! is shown until the cell has the copy (docs/operate/cell-rules.md).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -14,6 +14,8 @@ use api::{HubNamespace, ProjectName, WorkloadDeployment};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Event;
 use kube::{Client, Resource};
+use tokio::sync::Semaphore;
+use tracing::debug;
 
 use crate::lock::lock;
 use crate::runtime::ReconcileError;
@@ -23,7 +25,11 @@ use crate::runtime::write::Collection;
 /// Time that Karmada gets to write a copy to its cells before its Events are read.
 const FIRST: SignedDuration = SignedDuration::from_secs(2);
 /// Longest interval between two reads.
-const LONGEST: SignedDuration = SignedDuration::from_mins(1);
+const LONGEST: SignedDuration = SignedDuration::from_mins(10);
+/// Most lists of Events at a time. While the hub is slow, the other reads wait.
+const LISTS: usize = 4;
+/// Most Events of one list.
+const EVENTS_MAX: u32 = 500;
 /// Largest assumed difference between the clocks of this process and of the hub.
 const SKEW: SignedDuration = SignedDuration::from_secs(5);
 
@@ -31,11 +37,22 @@ const SKEW: SignedDuration = SignedDuration::from_secs(5);
 const FRESH: SignedDuration = SignedDuration::from_secs(1);
 
 /// Records, for the WorkloadDeployments of all projects, why cells lack the current copy.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct OverrideFailures {
     lacks: Mutex<HashMap<ProjectKey, Lack>>,
     /// The Events of hub namespaces, and when they were read.
     events: Mutex<HashMap<HubNamespace, (Timestamp, Events)>>,
+    lists: Semaphore,
+}
+
+impl Default for OverrideFailures {
+    fn default() -> Self {
+        Self {
+            lacks: Mutex::default(),
+            events: Mutex::default(),
+            lists: Semaphore::new(LISTS),
+        }
+    }
 }
 
 type Events = Arc<[Event]>;
@@ -47,31 +64,30 @@ struct Lack {
     since: Timestamp,
     /// When the Events were last read.
     read: Option<Timestamp>,
-    failure: Option<String>,
+    failure: Option<Failure>,
 }
 
-/// What is known about the cells that lack a copy.
+/// Overrides that fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum OverrideFailure {
-    /// The Events have not been read since cells lack the copy.
-    Unknown,
-    /// No override fails.
-    None,
-    /// The message about the overrides that fail.
-    Fails(String),
+struct Failure {
+    message: String,
+    /// The cells for which they fail.
+    cells: BTreeSet<String>,
 }
 
 impl OverrideFailures {
-    /// Returns what is known.
-    pub(super) fn of(&self, key: &ProjectKey) -> OverrideFailure {
-        match lock(&self.lacks).get(key) {
-            None | Some(Lack { read: None, .. }) => OverrideFailure::Unknown,
-            Some(Lack { failure: None, .. }) => OverrideFailure::None,
-            Some(Lack {
-                failure: Some(failure),
-                ..
-            }) => OverrideFailure::Fails(failure.clone()),
-        }
+    /// Returns the message about the overrides that fail, if any are known.
+    pub(super) fn of(&self, key: &ProjectKey) -> Option<String> {
+        let lacks = lock(&self.lacks);
+        Some(lacks.get(key)?.failure.as_ref()?.message.clone())
+    }
+
+    /// Returns whether overrides that fail are the reason why each of these cells lacks the copy. Karmada repeats them by
+    /// itself.
+    pub(super) fn explain(&self, key: &ProjectKey, cells: &BTreeSet<String>) -> bool {
+        let lacks = lock(&self.lacks);
+        let failure = lacks.get(key).and_then(|lack| lack.failure.as_ref());
+        failure.is_some_and(|failure| cells.is_subset(&failure.cells))
     }
 
     /// Notes the cells that lack the copy now. Returns when to read the Events, and since when cells lack the copy.
@@ -96,6 +112,8 @@ impl OverrideFailures {
         if lack.cells != *cells {
             lack.cells.clone_from(cells);
             lack.read = None;
+            // The plan keeps what is shown about cells that still lack the copy.
+            lack.failure = None;
         }
         let (from, wait) = match lack.read {
             None => (lack.since, FIRST),
@@ -105,15 +123,16 @@ impl OverrideFailures {
         Some((due, lack.since))
     }
 
-    /// Notes the result of a read. Returns whether it differs from what was known.
-    fn note(&self, key: &ProjectKey, failure: Option<String>, now: Timestamp) -> bool {
+    /// Notes the result of a read. Returns whether it must be shown.
+    fn note(&self, key: &ProjectKey, failure: Option<Failure>, now: Timestamp) -> bool {
         let mut lacks = lock(&self.lacks);
         let Some(lack) = lacks.get_mut(key) else {
             return false;
         };
-        let is_new = lack.read.is_none() || lack.failure != failure;
         lack.read = Some(now);
-        lack.failure = failure;
+        let is_new = failure.is_some() && lack.failure != failure;
+        // Without a recent Event, the failure has not ended.
+        lack.failure = failure.or_else(|| lack.failure.take());
         is_new
     }
 
@@ -125,11 +144,8 @@ impl OverrideFailures {
         lock(&self.lacks).retain(|key, _| key.project != *project);
     }
 
-    /// Reads the Events of the copy if it is time. Returns when to call again, or `None` if no cell lacks the copy.
-    ///
-    /// # Errors
-    ///
-    /// When the hub does not list Events. Without the right to list them, nothing is known.
+    /// Reads the Events of the copy if it is time. Returns when to call again, or `None` if no cell lacks the copy. If the
+    /// hub does not list Events, nothing is known: this must not stop the federator.
     pub(super) async fn look(
         &self,
         hub: &Client,
@@ -138,25 +154,30 @@ impl OverrideFailures {
         copy: Option<&WorkloadDeployment>,
         cells: &BTreeSet<String>,
         now: Timestamp,
-    ) -> Result<Option<Duration>, ReconcileError> {
-        let uid = copy.and_then(|copy| copy.meta().uid.as_deref());
-        let Some(((due, since), uid)) = self.observe(key, cells, now).zip(uid) else {
-            return Ok(None);
-        };
+    ) -> Option<Duration> {
+        let uid = copy?.meta().uid.as_deref()?;
+        let until = |due: Timestamp| due.duration_since(now).unsigned_abs();
+        let (due, since) = self.observe(key, cells, now)?;
         if due > now {
-            return Ok(Some(due.duration_since(now).unsigned_abs()));
+            return Some(until(due));
         }
-        let events = self.events(hub, hub_namespace, now).await?;
+        let Ok(_list) = self.lists.try_acquire() else {
+            return Some(FIRST.unsigned_abs());
+        };
+        let events = match self.events(hub, hub_namespace, now).await {
+            Ok(events) => events,
+            Err(error) => {
+                debug!(namespace = hub_namespace.as_str(), %error, "no Events");
+                Events::default()
+            }
+        };
         let of_copy = events.iter();
         let of_copy = of_copy.filter(|it| it.involved_object.uid.as_deref() == Some(uid));
         let failure = failure(of_copy, cells, since - SKEW);
-        Ok(match self.note(key, failure, now) {
-            // The plan must see the result.
-            true => Some(Duration::ZERO),
-            false => self
-                .observe(key, cells, now)
-                .map(|(due, _)| due.duration_since(now).unsigned_abs()),
-        })
+        if self.note(key, failure, now) {
+            return Some(Duration::ZERO);
+        }
+        self.observe(key, cells, now).map(|(due, _)| until(due))
     }
 
     /// Returns the warnings about WorkloadDeployments in a hub namespace.
@@ -175,10 +196,7 @@ impl OverrideFailures {
             return Ok(Arc::clone(events));
         }
         let collection = Collection::<Event>::new(hub, namespace.as_str(), None);
-        let events: Events = match collection.select(WARNINGS).await {
-            Err(error) if error.is_forbidden() => Arc::default(),
-            events => events?.into(),
-        };
+        let events: Events = collection.select(WARNINGS, EVENTS_MAX).await?.into();
         let mut all = lock(&self.events);
         all.retain(|_, (read, _)| is_fresh(*read));
         all.insert(namespace.clone(), (now, Arc::clone(&events)));
@@ -191,34 +209,41 @@ fn failure<'e>(
     events: impl Iterator<Item = &'e Event>,
     cells: &BTreeSet<String>,
     after: Timestamp,
-) -> Option<String> {
+) -> Option<Failure> {
     let mut recent: Vec<_> = events.filter(|it| time(it) > Some(after)).collect();
     recent.sort_by_key(|it| time(it));
     let with_reason = |reason: &'static str| {
         let recent = recent.iter();
         recent.filter(move |it| it.reason.as_deref() == Some(reason))
     };
-    let mut failing = BTreeMap::new();
+    let (mut failing, mut last) = (BTreeMap::new(), None);
     for event in with_reason(OVERRIDE_FAILED) {
         let message = event.message.as_deref().unwrap_or_default();
         if let Some((policy, cell)) = policy_and_cell(message)
             && cells.contains(cell)
         {
             failing.insert(cell, policy);
+            last = time(event);
         }
     }
     if failing.is_empty() {
         return None;
     }
-    let failing = failing
-        .into_iter()
+    let texts = failing
+        .iter()
         .map(|(cell, policy)| format!("{cell}: {policy} fails"));
-    let mut message = failing.collect::<Vec<_>>().join("; ");
-    let cause = with_reason(WORK_FAILED).next_back();
+    let mut message = texts.collect::<Vec<_>>().join("; ");
+    // Karmada writes this Event after that of the override.
+    let cause = with_reason(WORK_FAILED)
+        .next_back()
+        .filter(|it| time(it) >= last);
     if let Some(cause) = cause.and_then(|event| event.message.as_deref()) {
         message = format!("{message}: {cause}");
     }
-    Some(message.chars().take(MESSAGE_MAX).collect())
+    Some(Failure {
+        message: message.chars().take(MESSAGE_MAX).collect(),
+        cells: failing.into_keys().map(str::to_owned).collect(),
+    })
 }
 
 /// Returns when the event last happened.
@@ -230,6 +255,9 @@ fn time(event: &Event) -> Option<Timestamp> {
 /// Reads a message of Karmada, such as `Apply override policy(ns-1/mirror) for cluster(lax1) failed.`. Returns the policy,
 /// with its kind, and the cell.
 fn policy_and_cell(message: &str) -> Option<(String, &str)> {
+    /// Begin of the message if Kubernetes has joined Events.
+    const COMBINED: &str = "(combined from similar events): ";
+    let message = message.strip_prefix(COMBINED).unwrap_or(message);
     let rest = message.strip_prefix("Apply ")?.strip_suffix(") failed.")?;
     let (policy, cell) = rest.split_once(") for cluster(")?;
     let policy = match policy.strip_prefix("cluster override policy(") {
@@ -272,7 +300,11 @@ mod tests {
             event(OVERRIDE_FAILED, &message, seconds)
         };
         let events = [
-            fails("override policy(ns-1/of-dfw1)", "dfw1", 20),
+            event(
+                OVERRIDE_FAILED,
+                "(combined from similar events): Apply override policy(ns-1/of-dfw1) for cluster(dfw1) failed.",
+                20,
+            ),
             fails("cluster override policy(all)", "lax1", 20),
             // Another one of the same cell failed before.
             fails("override policy(ns-1/former)", "lax1", 11),
@@ -287,15 +319,24 @@ mod tests {
             ),
             event(OVERRIDE_FAILED, "in other words", 22),
         ];
-        let expected = |text: &str| Some(text.to_owned());
+        let expected = |text: &str, failing: &[&str]| {
+            Some(Failure {
+                message: text.to_owned(),
+                cells: cells(failing),
+            })
+        };
         assert_eq!(
             failure(events.iter(), &cells(&["lax1", "lax2"]), at(10)),
-            expected("lax1: ClusterOverridePolicy all fails: doc is missing path")
+            expected(
+                "lax1: ClusterOverridePolicy all fails: doc is missing path",
+                &["lax1"]
+            )
         );
         assert_eq!(
             failure(events.iter(), &cells(&["dfw1", "lax1"]), at(10)),
             expected(
-                "dfw1: OverridePolicy ns-1/of-dfw1 fails; lax1: ClusterOverridePolicy all fails: doc is missing path"
+                "dfw1: OverridePolicy ns-1/of-dfw1 fails; lax1: ClusterOverridePolicy all fails: doc is missing path",
+                &["dfw1", "lax1"]
             )
         );
         assert_eq!(failure(events.iter(), &cells(&["lax2"]), at(10)), None);
@@ -308,29 +349,35 @@ mod tests {
         let key = ProjectKey::new(&ProjectName::new("p").unwrap(), "default", "web");
         let lax = cells(&["lax1"]);
         assert_eq!(failures.observe(&key, &BTreeSet::new(), at(0)), None);
-        assert_eq!(failures.of(&key), OverrideFailure::Unknown);
         let mut now = 0;
         let mut times = Vec::new();
-        while times.len() < 8 {
+        while times.len() < 11 {
             let (due, since) = failures.observe(&key, &lax, at(now)).unwrap();
             assert_eq!(since, at(0));
             now = due.duration_since(at(0)).as_secs();
             times.push(now);
-            failures.note(&key, None, due);
+            assert!(!failures.note(&key, None, due));
         }
-        assert_eq!(times, [2, 4, 8, 16, 32, 64, 124, 184]);
-        assert_eq!(failures.of(&key), OverrideFailure::None);
+        assert_eq!(times, [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1624]);
+        assert_eq!(failures.of(&key), None);
         // Another cell lacks the copy too.
         let both = cells(&["lax1", "lax2"]);
         let (due, _) = failures.observe(&key, &both, at(now)).unwrap();
         assert_eq!(due, at(2));
-        assert!(failures.note(&key, Some("fails".to_owned()), at(now)));
-        assert!(!failures.note(&key, Some("fails".to_owned()), at(now)));
-        assert_eq!(
-            failures.of(&key),
-            OverrideFailure::Fails("fails".to_owned())
-        );
+        let message = || Some("fails".to_owned());
+        let fails = || {
+            Some(Failure {
+                message: "fails".to_owned(),
+                cells: lax.clone(),
+            })
+        };
+        assert!(failures.note(&key, fails(), at(now)));
+        assert!(!failures.note(&key, fails(), at(now)));
+        // The Events are gone, and the cells still lack the copy.
+        assert!(!failures.note(&key, None, at(now)));
+        assert_eq!(failures.of(&key), message());
+        assert!(failures.explain(&key, &lax) && !failures.explain(&key, &both));
         assert_eq!(failures.observe(&key, &BTreeSet::new(), at(now)), None);
-        assert_eq!(failures.of(&key), OverrideFailure::Unknown);
+        assert_eq!(failures.of(&key), None);
     }
 }

@@ -15,7 +15,6 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
-use super::override_failures::OverrideFailure;
 use super::reapply::staleness::{Staleness, staleness};
 use crate::hub::cells::CopyCells;
 use crate::hub::identity::{HubIdentity, recorded_hub};
@@ -59,8 +58,8 @@ pub(super) struct Observed<'a> {
     pub(super) copy: Option<&'a Arc<WorkloadDeployment>>,
     /// Whether a PropagationPolicy on the hub selects this city code.
     pub(super) policy_exists: bool,
-    /// What is known about overrides, while cells lack the copy.
-    pub(super) override_failure: OverrideFailure,
+    /// The message about overrides that fail, while cells lack the copy.
+    pub(super) override_failure: Option<String>,
     /// The binding of the copy and the reachability of its cells.
     pub(super) cells: CopyCells<'a>,
     pub(super) now: Timestamp,
@@ -330,10 +329,14 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
         Some(copy) => staleness(copy, cells),
         None => Staleness::default(),
     };
-    let is_lacking = !in_step || !staleness.cells.is_empty();
-    let status = match is_lacking {
-        true => with_override_failure(status, deployment, &observed.override_failure, now),
-        false => status,
+    // While the copy is out of step, it is not known which cells will lack it.
+    let lacking = in_step.then_some(&staleness.cells);
+    let status = match copy {
+        Some(_) => {
+            let failure = observed.override_failure.as_deref();
+            with_override_failure(status, deployment, lacking, failure, now)
+        }
+        None => status,
     };
     let moves = live.is_some_and(|copy| is_of_another_city(copy, city));
     // A terminating copy must be gone before a new copy is created. A new copy is created only after its policy. If the

@@ -59,6 +59,10 @@ impl Reapplier<'_> {
         let copies = &self.hub.deployments;
         let copy = copies.get(hub_namespace.as_str(), &key.name)?;
         let now = context.now();
+        let is_explained = self
+            .stale_cells
+            .override_failures
+            .explain(key, &staleness.cells);
         let observation = Observation {
             generation: copy.as_ref().and_then(|copy| copy.meta().generation),
             cells: staleness.cells,
@@ -72,7 +76,7 @@ impl Reapplier<'_> {
         };
         let namespace = self.hub.namespaces.get("", hub_namespace.as_str())?;
         let namespace = namespace.filter(|it| staleness.namespace && !is_terminating(it.as_ref()));
-        let copy = Some(copy).filter(|_| staleness.copy);
+        let copy = Some(copy).filter(|_| staleness.copy && !is_explained);
         let due = |reapplied| due(since, reapplied, now);
         let namespace = namespace.map(|it| (due(reapplied(it.as_ref())), it));
         let copy = copy.map(|it| (due(reapplied(it.as_ref())), it));
@@ -113,7 +117,7 @@ impl Reapplier<'_> {
     ) -> Result<(), ReconcileError> {
         info!(
             object = describe(object),
-            "a cell has lacked this object, or objects in it, for too long; making Karmada apply it again"
+            "a cell has lacked this object, its current rules, or objects in it, for too long; making Karmada apply it again"
         );
         let at = json!({"annotations": {annotations::REAPPLIED_AT: format!("{now:.0}")}});
         let patched = self.writer.patch_metadata(context, to, object, at).await;

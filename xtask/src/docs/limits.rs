@@ -9,7 +9,7 @@ use super::Section;
 use super::citations::rust_files;
 
 /// Crate, name and meaning of a constant. The name is unique in its crate.
-const CONSTANTS: [(&str, &str, &str); 81] = [
+const CONSTANTS: [(&str, &str, &str); 82] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",

@@ -1,5 +1,7 @@
 //! Computes the status of a project's WorkloadDeployment from the status of its copy on the hub.
 
+use std::collections::BTreeSet;
+
 use api::condition::{self, Condition, ConditionStatus, MESSAGE_MAX};
 use api::identity::IdentityError;
 use api::instance::REFERENCED_DATA_READY;
@@ -13,7 +15,6 @@ use api::workload_deployment::{
 use api::{WorkloadDeployment, WorkloadDeploymentStatus};
 use jiff::Timestamp;
 
-use crate::federator::override_failures::OverrideFailure;
 use crate::generation::GenerationMap;
 
 /// Conditions that are copied from the hub. If the hub no longer has a condition, it is removed from the project.
@@ -61,32 +62,43 @@ pub(super) fn status(
     }
 }
 
-/// Adds the condition about overrides that fail, while cells lack the copy. While nothing is known, the condition of the
-/// project's WorkloadDeployment stays. `status` is `None` if no cell has ever reported.
+/// Adds the condition about overrides that fail, while cells lack the copy. A condition that is shown stays while one of
+/// its cells lacks the copy, because a failure has no Event about its end. `status` is `None` if no cell has ever reported.
+/// `lacking` is `None` if it is not known which cells lack the copy.
 pub(super) fn with_override_failure(
     status: Option<WorkloadDeploymentStatus>,
     deployment: &WorkloadDeployment,
-    known: &OverrideFailure,
+    lacking: Option<&BTreeSet<String>>,
+    known: Option<&str>,
     now: Timestamp,
 ) -> Option<WorkloadDeploymentStatus> {
+    if lacking.is_some_and(BTreeSet::is_empty) {
+        return status;
+    }
     let shown = deployment.status.as_ref();
     let shown = shown.and_then(|shown| condition::find(&shown.conditions, RULES_APPLIED));
     let shown = shown.filter(|it| it.reason == OVERRIDE_FAILED);
-    let mut failure = match known {
-        OverrideFailure::None => return status,
-        OverrideFailure::Unknown => match shown {
-            Some(shown) => shown.clone(),
-            None => return status,
-        },
-        OverrideFailure::Fails(message) => {
-            let status = ConditionStatus::False;
-            Condition::new(RULES_APPLIED, status, OVERRIDE_FAILED, message, now)
-        }
+    let stays = |message: &str| {
+        let mut parts = message.split("; ").filter_map(|part| part.split_once(": "));
+        lacking.is_none_or(|lacking| parts.any(|(cell, _)| lacking.contains(cell)))
     };
+    let shown_message = shown.map(|shown| shown.message.as_str());
+    let Some(message) = known.or_else(|| shown_message.filter(|it| stays(it))) else {
+        return status;
+    };
+    let mut status = status.unwrap_or_else(|| unreported(WorkloadDeploymentStatus::default(), now));
+    let of_cells = condition::find(&status.conditions, RULES_APPLIED).filter(|it| it.is_false());
+    let of_cells = of_cells.map(|it| it.message.clone());
+    let message = match of_cells.filter(|of_cells| !message.ends_with(of_cells.as_str())) {
+        Some(of_cells) => format!("{message}; {of_cells}"),
+        None => message.to_owned(),
+    };
+    let message: String = message.chars().take(MESSAGE_MAX).collect();
+    let is_false = ConditionStatus::False;
+    let mut failure = Condition::new(RULES_APPLIED, is_false, OVERRIDE_FAILED, message, now);
     if let Some(shown) = shown {
         failure.last_transition_time = shown.last_transition_time.clone();
     }
-    let mut status = status.unwrap_or_else(|| unreported(WorkloadDeploymentStatus::default(), now));
     condition::remove(&mut status.conditions, RULES_APPLIED);
     status.conditions.push(failure);
     Some(status)

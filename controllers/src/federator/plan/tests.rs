@@ -114,13 +114,12 @@ fn plan_knowing(
     deployment: &WorkloadDeployment,
     hub: &HubFixture,
 ) -> Plan {
-    let unknown = OverrideFailure::Unknown;
-    plan_told(unknown, cells, recorded, derived, deployment, hub)
+    plan_told(None, cells, recorded, derived, deployment, hub)
 }
 
 /// Plans in the same way as [`plan_knowing`], with what is known about overrides.
 fn plan_told(
-    override_failure: OverrideFailure,
+    override_failure: Option<String>,
     cells: CopyCells<'_>,
     recorded: &HubNamespace,
     derived: Option<&HubNamespace>,
@@ -164,7 +163,7 @@ fn plan_beside(
         namespace: None,
         copy: None,
         policy_exists: false,
-        override_failure: OverrideFailure::Unknown,
+        override_failure: None,
         cells: CopyCells {
             binding: None,
             state: &|_| CellState::Reachable,
@@ -234,7 +233,7 @@ fn plane_uids_are_written_if_proved_and_stay_if_unknown() {
             namespace: hub.namespace.as_ref(),
             copy: hub.copy.as_ref(),
             policy_exists: true,
-            override_failure: OverrideFailure::Unknown,
+            override_failure: None,
             cells: CopyCells {
                 binding: None,
                 state: &|_| CellState::Reachable,

@@ -180,13 +180,13 @@ impl<K: Object> Collection<'_, K> {
         })
     }
 
-    /// Lists the objects that a field selector selects.
+    /// Lists objects that a field selector selects, at most this number of them.
     ///
     /// # Errors
     ///
     /// [`ReconcileError::Api`].
-    pub(crate) async fn select(&self, fields: &str) -> Result<Vec<K>> {
-        let params = ListParams::default().fields(fields);
+    pub(crate) async fn select(&self, fields: &str, most: u32) -> Result<Vec<K>> {
+        let params = ListParams::default().fields(fields).limit(most);
         let listed = self.api.list(&params).await;
         let listed = listed
             .map_err(|error| ReconcileError::api(format!("list {}", K::plural(&())), error))?;

@@ -208,7 +208,7 @@ fn a_cell_without_a_report_counts_as_not_applied() {
     assert!(shown(&deployment, &new, &bound, &["dfw2"]).is_some());
 }
 
-/// A failing override is shown while a cell lacks the copy. While nothing is known, the condition stays.
+/// A failing override is shown while a cell lacks the copy. The condition stays without further Events.
 #[test]
 fn a_failing_override_is_shown_while_a_cell_lacks_the_copy() {
     let mut deployment = recorded("DFW");
@@ -218,22 +218,26 @@ fn a_failing_override_is_shown_while_a_cell_lacks_the_copy() {
         bound(&["dfw1"], &[report("dfw1", true)]),
     );
     let own = HubNamespace::new(HUB_NAMESPACE).unwrap();
-    let shown = |deployment: &WorkloadDeployment, binding, known: &OverrideFailure| {
-        let cells = CopyCells {
-            binding: Some(binding),
-            state: &|_| CellState::Reachable,
-            rules_stamp: &|_| None,
+    let status =
+        |deployment: &WorkloadDeployment, hub: &HubFixture, binding, known: Option<&str>| {
+            let cells = CopyCells {
+                binding: Some(binding),
+                state: &|_| CellState::Reachable,
+                rules_stamp: &|_| None,
+            };
+            let known = known.map(str::to_owned);
+            let plan = plan_told(known, cells, &own, Some(&own), deployment, hub);
+            plan.status.or_else(|| deployment.status.clone())
         };
-        let plan = plan_told(known.clone(), cells, &own, Some(&own), deployment, &hub);
-        let status = plan.status.or_else(|| deployment.status.clone());
-        let condition = condition::find(&status?.conditions, "RulesApplied").cloned();
-        condition.map(|it| (it.reason, it.message, it.last_transition_time.0.to_string()))
+    let shown = |deployment: &WorkloadDeployment, binding, known| {
+        let status = status(deployment, &hub, binding, known)?;
+        let condition = condition::find(&status.conditions, "RulesApplied")?;
+        let at = condition.last_transition_time.0.to_string();
+        Some((condition.reason.clone(), condition.message.clone(), at))
     };
-    let (unknown, none) = (OverrideFailure::Unknown, OverrideFailure::None);
-    let fails = OverrideFailure::Fails("dfw2: fails".to_owned());
-    assert_eq!(shown(&deployment, &lacking, &unknown), None);
-    assert_eq!(shown(&deployment, &lacking, &none), None);
-    assert_eq!(shown(&deployment, &complete, &fails), None);
+    let fails = Some("dfw2: OverridePolicy x fails");
+    assert_eq!(shown(&deployment, &lacking, None), None);
+    assert_eq!(shown(&deployment, &complete, fails), None);
     let expected = |message: &str, at: &str| {
         Some((
             "OverrideFailed".to_owned(),
@@ -241,29 +245,67 @@ fn a_failing_override_is_shown_while_a_cell_lacks_the_copy() {
             at.to_owned(),
         ))
     };
+    let message = "dfw2: OverridePolicy x fails";
     let now = "2026-11-21T10:00:00Z";
-    assert_eq!(
-        shown(&deployment, &lacking, &fails),
-        expected("dfw2: fails", now)
-    );
+    assert_eq!(shown(&deployment, &lacking, fails), expected(message, now));
 
-    let failure = json!({
-        "type": "RulesApplied", "status": "False", "reason": "OverrideFailed", "message": "before",
-        "lastTransitionTime": CUT,
-    });
-    let mut status = json!(WorkloadDeploymentStatus::default());
-    status["conditions"] = json!([failure]);
-    deployment.status = Some(serde_json::from_value(status).unwrap());
-    assert_eq!(
-        shown(&deployment, &lacking, &unknown),
-        expected("before", CUT)
+    let with = |message: &str| {
+        let failure = json!({
+            "type": "RulesApplied", "status": "False", "reason": "OverrideFailed", "message": message,
+            "lastTransitionTime": CUT,
+        });
+        let mut status = json!(WorkloadDeploymentStatus {
+            replicas: 7,
+            ..WorkloadDeploymentStatus::default()
+        });
+        status["conditions"] = json!([failure]);
+        Some(serde_json::from_value(status).unwrap())
+    };
+    deployment.status = with("dfw1: y fails; dfw2: x fails: because");
+    let former = expected("dfw1: y fails; dfw2: x fails: because", CUT);
+    assert_eq!(shown(&deployment, &lacking, None), former);
+    assert_eq!(shown(&deployment, &lacking, fails), expected(message, CUT));
+    assert_eq!(shown(&deployment, &complete, None), None);
+    // Without a copy, the status stays.
+    let mut without = reporting(&deployment, 2, true);
+    without.copy = None;
+    let kept = status(&deployment, &without, &lacking, fails);
+    assert_eq!(kept, deployment.status);
+    // Its cell has the copy, and another one lacks it for another reason.
+    deployment.status = with("dfw1: y fails");
+    assert_eq!(shown(&deployment, &lacking, None), None);
+}
+
+/// Both a failing override and rules that a cell cannot read are shown.
+#[test]
+fn a_failing_override_does_not_hide_other_problems_of_rules() {
+    let deployment = recorded("DFW");
+    let mut hub = reporting(&deployment, 2, true);
+    let invalid = Condition::new(
+        "RulesApplied",
+        condition::ConditionStatus::False,
+        "InvalidRules",
+        "dfw1: x",
+        now(),
     );
-    assert_eq!(
-        shown(&deployment, &lacking, &fails),
-        expected("dfw2: fails", CUT)
-    );
-    assert_eq!(shown(&deployment, &lacking, &none), None);
-    assert_eq!(shown(&deployment, &complete, &unknown), None);
+    let copy = Arc::make_mut(hub.copy.as_mut().unwrap());
+    copy.status.as_mut().unwrap().conditions.push(invalid);
+    let own = HubNamespace::new(HUB_NAMESPACE).unwrap();
+    let mut deployment = deployment;
+    for _ in 0..2 {
+        let binding = bound(&["dfw2"], &[json!({"clusterName": "dfw2"})]);
+        let cells = CopyCells {
+            binding: Some(&binding),
+            state: &|_| CellState::Reachable,
+            rules_stamp: &|_| None,
+        };
+        let known = Some("dfw2: y fails".to_owned());
+        let plan = plan_told(known, cells, &own, Some(&own), &deployment, &hub);
+        let status = plan.status.or_else(|| deployment.status.clone());
+        let shown = condition::find(&status.as_ref().unwrap().conditions, "RulesApplied").cloned();
+        assert_eq!(shown.unwrap().message, "dfw2: y fails; dfw1: x");
+        deployment.status = status;
+    }
 }
 
 #[test]
