@@ -204,7 +204,13 @@ impl KindId {
     ///
     /// When the list of known kinds does not contain the kind.
     pub fn of<K: Resource<DynamicType = ()>>() -> Self {
-        Self::named(&K::kind(&()))
+        let (name, group) = (K::kind(&()), K::group(&()));
+        // Two groups can have a kind of the same name, such as Event.
+        let is_meant = |kind: &Kind| kind.name == name && kind.group == group;
+        match KINDS.iter().position(is_meant) {
+            Some(position) => Self(position),
+            None => panic!("add kind {name} of group {group:?} to the kinds of the API server"),
+        }
     }
 
     /// Returns the kind with this name.

@@ -7,6 +7,7 @@ use api::instance::COPIED_TO_HUB;
 use api::reasons::copied_to_hub::{HUB_DEPLOYMENT_MISSING, HUB_REFUSED};
 use apiserver::ObjectPart;
 use jiff::Timestamp;
+use k8s_openapi::api::events::v1::Event;
 use kube::core::Status;
 use serde_json::Value;
 
@@ -44,7 +45,7 @@ async fn fail(planes: &CellPlanes, writeback: &InstanceWriteback) -> Vec<String>
 
 /// Returns the reasons of the events on the Instance.
 fn events(planes: &CellPlanes) -> BTreeSet<String> {
-    let events = KindId::named("Event");
+    let events = KindId::of::<Event>();
     let keys = planes.cell.keys(events).into_iter();
     let events = keys.filter_map(|key| planes.cell.stored(events, &key));
     let reason = |event: Value| event["reason"].as_str().unwrap_or_default().to_owned();
