@@ -1,6 +1,6 @@
 //! Tests of the controller of outdated copies, with in-memory API servers.
 
-use api::annotations::OUTDATED_COPIES;
+use api::annotations::{CELL_RULES, OUTDATED_COPIES};
 use apiserver::{Fault, Verb, objects};
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -94,6 +94,27 @@ async fn an_instance_waits_for_a_hub_that_answers() {
     }
     assert_eq!(take_writes(&planes.servers()), [""; 0]);
     assert!(is_there(&planes, "web-0"));
+}
+
+/// The number of Instances is that of the rules of the cell.
+#[tokio::test(start_paused = true)]
+async fn the_rules_of_the_cell_decide_whether_an_instance_is_replaced() {
+    for (wanted, rules, is_replaced) in [
+        (1, r#"{"replicas":{"min":2}}"#, true),
+        (2, r#"{"replicas":{"max":1}}"#, false),
+    ] {
+        let (planes, controller) = start(2).await;
+        planes
+            .cell
+            .modify::<WorkloadDeployment>(HUB_NAMESPACE, "web", |web| {
+                web["spec"]["scaleSettings"]["minReplicas"] = json!(wanted);
+                web["metadata"]["annotations"][CELL_RULES] = json!(rules);
+            });
+        settle().await;
+        planes.hub.fail(Fault::disconnect());
+        pass(&controller, "web-1").await.unwrap();
+        assert_eq!(is_there(&planes, "web-1"), !is_replaced, "{rules}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
