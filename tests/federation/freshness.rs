@@ -67,7 +67,6 @@ fn unreachable() -> ReportedConditions {
     [Unknown, False].map(|status| Some((status, "CellUnreachable".to_owned())))
 }
 
-/// Returns whether the project shows that no cell of the deployment can be reached.
 /// Returns whether the deployment is available although a cell is unreachable.
 pub(crate) fn is_available_in_part(deployment: &WorkloadDeployment) -> bool {
     let [available, reporting] = reported_conditions(deployment);
@@ -75,6 +74,7 @@ pub(crate) fn is_available_in_part(deployment: &WorkloadDeployment) -> bool {
     available.is_some_and(|(status, _)| status == True) && reporting == unreachable
 }
 
+/// Returns whether the project shows that no cell of the deployment can be reached.
 pub(crate) fn is_unreachable(deployment: &WorkloadDeployment) -> bool {
     reported_conditions(deployment) == unreachable()
 }

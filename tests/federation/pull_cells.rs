@@ -154,18 +154,30 @@ async fn away(space: &Space<'_>, pull: &PullCell, time: Duration) -> anyhow::Res
 
     let back = Instant::now();
     drop(cut);
-    let since = || back.elapsed().as_secs_f64();
-    let left = || IN_STEP.saturating_sub(back.elapsed());
-    settled(&in_project, WEB, REPLICAS, left()).await?;
-    eprintln!("{WEB} in step after {:.1} s", since());
-    settled(&in_project, LATE, 1, left()).await?;
-    eprintln!("{LATE} in step after {:.1} s", since());
-    for name in [GONE, OF_ENDING] {
-        wait::gone(&in_cell, name, left()).await?;
-        eprintln!("{name} gone after {:.1} s", since());
-    }
-    settled(&in_project, ANEW, 1, left()).await?;
-    eprintln!("{ANEW} in step after {:.1} s", since());
+    let shown =
+        |what: &'static str| eprintln!("{what} after {:.1} s", back.elapsed().as_secs_f64());
+    tokio::try_join!(
+        async {
+            settled(&in_project, WEB, REPLICAS, IN_STEP).await?;
+            anyhow::Ok(shown("changed"))
+        },
+        async {
+            settled(&in_project, LATE, 1, IN_STEP).await?;
+            anyhow::Ok(shown("new"))
+        },
+        async {
+            settled(&in_project, ANEW, 1, IN_STEP).await?;
+            anyhow::Ok(shown("created again"))
+        },
+        async {
+            wait::gone(&in_cell, GONE, IN_STEP).await?;
+            anyhow::Ok(shown("deleted"))
+        },
+        async {
+            wait::gone(&in_cell, OF_ENDING, IN_STEP).await?;
+            anyhow::Ok(shown("deleted with its Workload"))
+        },
+    )?;
     ensure!(
         in_cell.get(ANEW).await?.uid() != former,
         "{ANEW} is the former object"
@@ -201,7 +213,6 @@ async fn another_cell_comes_and_goes(space: &Space<'_>) -> anyhow::Result<()> {
         patch(&clusters, ORD, label).await?;
         let placed = |binding: &ResourceBinding| is_placed(binding, cells);
         wait::until(&bindings, &name, "placed", WITHIN, placed).await?;
-        // The project says so all the time, also while the other cell is ready.
         let as_it_is = |deployment: &WorkloadDeployment| {
             let status = deployment.status.as_ref();
             let ready = status.map_or(0, |status| status.ready_replicas);
@@ -257,27 +268,26 @@ async fn change(space: &Space<'_>) -> anyhow::Result<()> {
 
 /// Changes an object in the cell. The agent undoes the change without the hub.
 async fn drift_is_undone(in_cell: &Api<WorkloadDeployment>, pull: &PullCell) -> anyhow::Result<()> {
-    let before = answers(pull, "Retain").await?;
+    let before = answers(&pull.interpreter_metrics().await?, "Retain");
     let drift = json!({"spec": {"placementName": "edited"}});
     patch(in_cell, GONE, drift).await?;
     let is_undone = |deployment: &WorkloadDeployment| deployment.spec.placement_name == "default";
     wait::until(in_cell, GONE, "as before", WITHIN, is_undone).await?;
-    let asked = answers(pull, "Retain").await? - before;
+    let asked = answers(&pull.interpreter_metrics().await?, "Retain") - before;
     ensure!(asked > 0.0, "the interpreter of the cell was not asked");
     Ok(())
 }
 
-/// Returns how many requests about WorkloadDeployments the interpreter of the cell has answered.
-async fn answers(pull: &PullCell, operation: &str) -> anyhow::Result<f64> {
+/// Returns how many requests about WorkloadDeployments an interpreter has answered, according to its metrics.
+fn answers(metrics: &str, operation: &str) -> f64 {
     const COUNTER: &str = "compute_federation_interpreter_requests_total";
-    let metrics = pull.interpreter_metrics().await?;
     let is_counted = |line: &&str| {
         let labels = [operation, "WorkloadDeployment", "success"];
         line.starts_with(COUNTER) && labels.iter().all(|it| line.contains(&format!("\"{it}\"")))
     };
     let counted = metrics.lines().filter(is_counted);
     let counts = counted.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok());
-    Ok(counts.sum())
+    counts.sum()
 }
 
 /// An agent that starts while the hub is away ends. If it is started again until it stays, the cell is in step again.

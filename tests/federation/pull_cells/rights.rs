@@ -14,7 +14,11 @@ use crate::fixture::DFW;
 /// The agent of a cell can neither read nor write anything of another cell.
 pub(super) async fn the_agent_has_only_its_own(federation: &Federation) -> anyhow::Result<()> {
     let reviews: Api<SubjectAccessReview> = Api::all(federation.hub().client());
-    let PlaneUser { name: user, groups } = PlaneUser::agent(FAR);
+    let PlaneUser {
+        name: user,
+        mut groups,
+    } = PlaneUser::agent(FAR);
+    groups.push("system:authenticated".to_owned());
     let may = |verb: &str, group: &str, resource: &str, namespace: &str, name: &str| {
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
         let review: Value = json!({"spec": {"user": user, "groups": groups, "resourceAttributes": {

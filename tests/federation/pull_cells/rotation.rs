@@ -18,12 +18,24 @@ use crate::fixture::{Space, WITHIN, patch};
 
 /// Log of the agent of the cell.
 const AGENT_LOG: &str = "lax1-agent.log";
+/// Flags of the management process: it removes an authority soon after it needs it no more.
+const FLAGS: [&str; 3] = [
+    "--ca-bundle-delay=3s",
+    "--ca-bundle-retirement=5s",
+    "--certificate-poll=100ms",
+];
 
 pub(super) async fn without_a_failed_call(
     federation: &Federation,
     space: &Space<'_>,
     pull: &mut PullCell,
 ) -> anyhow::Result<()> {
+    {
+        let mut manager = federation.management()?.lock().await;
+        manager.terminate().await;
+        manager.add_flags(&FLAGS);
+        manager.restart().await?;
+    }
     let former = pull.certificate().authority_pem();
     let next = pull.certificate().prepare_authority()?;
     let management = {
@@ -32,25 +44,28 @@ pub(super) async fn without_a_failed_call(
         certificate.authority_pem()
     };
     let joined = [management.clone(), former, next.clone()];
-    let trusted = until_trusted(federation, &joined).await?;
+    federation.until_trusted(&joined).await?;
     pull.certificate().renew_authority()?;
     let leaf = pull.certificate().leaf().to_vec();
-    until_served(pull.interpreter(), &trusted, &leaf).await?;
-    // The agent keeps its connections, so it starts anew.
+    until_served(pull.interpreter(), &joined, &leaf).await?;
+    scaled(federation, space, pull, 3).await?;
+    // The agent may have kept a connection. A new one has none.
     pull.restart_agent().await?;
-    scaled(space, pull, 3).await?;
+    scaled(federation, space, pull, 4).await?;
 
-    // The former authority of the cell is not needed any more.
     let (renewed, leaf) = {
         let mut certificate = federation.webhook_certificate().lock().await;
         certificate.join_authorities(vec![next.clone()])?;
         certificate.renew_authority()?;
         (certificate.authority_pem(), certificate.leaf().to_vec())
     };
-    let trusted = until_trusted(federation, &[management, renewed, next]).await?;
+    let joined = [management, renewed.clone(), next.clone()];
     let (_, port) = pull.interpreter();
-    until_served((Ipv4Addr::LOCALHOST, port), &trusted, &leaf).await?;
-    scaled(space, pull, 4).await?;
+    until_served((Ipv4Addr::LOCALHOST, port), &joined, &leaf).await?;
+    scaled(federation, space, pull, 3).await?;
+    // The former authorities of both are removed.
+    federation.until_trusted(&[renewed, next]).await?;
+    scaled(federation, space, pull, 4).await?;
 
     for log in [KARMADA_LOG, AGENT_LOG] {
         let failed = failed_calls(federation, log)?;
@@ -60,44 +75,45 @@ pub(super) async fn without_a_failed_call(
 }
 
 /// Scales a deployment of the cell. Both interpreters are asked.
-async fn scaled(space: &Space<'_>, pull: &PullCell, replicas: i32) -> anyhow::Result<()> {
-    let before = answers(pull, "InterpretStatus").await?;
+async fn scaled(
+    federation: &Federation,
+    space: &Space<'_>,
+    pull: &PullCell,
+    replicas: i32,
+) -> anyhow::Result<()> {
+    let asked = async || {
+        let of_hub = federation.management()?.lock().await.metrics().await?;
+        let of_cell = pull.interpreter_metrics().await?;
+        anyhow::Ok([
+            answers(&of_hub, "AggregateStatus"),
+            answers(&of_cell, "InterpretStatus"),
+        ])
+    };
+    let before = asked().await?;
     let in_project: Api<WorkloadDeployment> = space.in_project();
     let change = json!({"spec": {"scaleSettings": {"minReplicas": replicas}}});
     patch(&in_project, LATE, change).await?;
     settled(&in_project, LATE, replicas, WITHIN).await?;
-    let asked = answers(pull, "InterpretStatus").await? - before;
-    ensure!(asked > 0.0, "the interpreter of the cell was not asked");
+    let after = asked().await?;
+    let mut pairs = before.iter().zip(&after);
+    let are_asked = pairs.all(|(before, after)| after > before);
+    ensure!(are_asked, "answers before {before:?}, after {after:?}");
     Ok(())
-}
-
-/// Waits until the hub's registration has these authorities. Returns them in DER.
-async fn until_trusted(
-    federation: &Federation,
-    authorities: &[String],
-) -> anyhow::Result<CaCertificates> {
-    let ders = authorities.iter().map(|pem| {
-        let der = CertificateDer::from_pem_slice(pem.as_bytes())?;
-        anyhow::Ok(der.to_vec())
-    });
-    let wanted: CaCertificates = ders.collect::<anyhow::Result<_>>()?;
-    wait::eventually("the caBundle has the authorities", WITHIN, || async {
-        let bundle = federation.interpreter_authorities().await?;
-        ensure!(wanted.is_subset(&bundle), "an authority is missing");
-        Ok(())
-    })
-    .await?;
-    Ok(wanted)
 }
 
 /// Waits until the server at this address presents this leaf certificate to new connections.
 async fn until_served(
     address: (Ipv4Addr, u16),
-    trusted: &CaCertificates,
+    trusted: &[String],
     leaf: &[u8],
 ) -> anyhow::Result<()> {
+    let trusted = trusted.iter().map(|pem| {
+        let der = CertificateDer::from_pem_slice(pem.as_bytes())?;
+        anyhow::Ok(der.to_vec())
+    });
+    let trusted: CaCertificates = trusted.collect::<anyhow::Result<_>>()?;
     wait::eventually("the new leaf is served", WITHIN, || async {
-        let served = served_at(address, trusted).await?;
+        let served = served_at(address, &trusted).await?;
         ensure!(served == leaf, "another leaf is served");
         Ok(())
     })

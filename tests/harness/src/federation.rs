@@ -28,7 +28,7 @@ use crate::pki::Pki;
 use crate::plane::{Plane, PlanePorts};
 use crate::ports::Ports;
 use crate::process::{ChildProcess, Liveness};
-use crate::webhook_certificate::WebhookCertificate;
+use crate::webhook_certificate::{OF_MANAGEMENT, WebhookCertificate};
 use crate::{files, inotify};
 pub use config::{CellConfig, Config};
 pub(crate) use kept::KEPT_STATE;
@@ -102,7 +102,7 @@ impl Federation {
         fs::create_dir_all(&logs)?;
         let pki = Pki::create(&directory.join("pki"))?;
         let webhook_certificates = directory.join("webhook-certificates");
-        let certificate = WebhookCertificate::create(&webhook_certificates)?;
+        let certificate = WebhookCertificate::create(&webhook_certificates, OF_MANAGEMENT)?;
         let setup = StartInputs {
             binary: &config.binary,
             directory: &directory,

@@ -34,7 +34,7 @@ use crate::ports::Ports;
 use crate::process::ChildProcess;
 use crate::serve::HttpsServer;
 pub use crate::status_error::StatusError;
-use crate::webhook_certificate::WebhookCertificate;
+use crate::webhook_certificate::{OF_MANAGEMENT, WebhookCertificate};
 pub use authorizer::{AuthorizerAnswer, MiloAuthorizer, ReceivedReview};
 pub use config::MiloConfig;
 use config::MiloPaths;
@@ -80,7 +80,8 @@ impl Milo {
         paths: MiloPaths,
         begin: Instant,
     ) -> anyhow::Result<Self> {
-        let webhook_certificate = WebhookCertificate::create(paths.webhook_certificates())?;
+        let webhook_certificate =
+            WebhookCertificate::create(paths.webhook_certificates(), OF_MANAGEMENT)?;
         let mut ports = Ports::take()?;
         let (etcd_port, peer_port) = (ports.next()?, ports.next()?);
         let etcd = start_etcd(&paths.setup(), ETCD, etcd_port, peer_port).await?;

@@ -97,6 +97,12 @@ impl StartCommand {
         }
     }
 
+    /// Runs the program to its end.
+    pub(crate) async fn output(&self) -> anyhow::Result<std::process::Output> {
+        let output = Command::new(&self.path).args(&self.args).output().await;
+        output.with_context(|| self.path.display().to_string())
+    }
+
     /// Starts the program.
     pub(crate) async fn start(&self) -> anyhow::Result<ChildProcess> {
         ChildProcess::start(Program {

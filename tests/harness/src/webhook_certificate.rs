@@ -18,13 +18,14 @@ use crate::pki;
 const FILES: [&str; 3] = ["ca.crt", "tls.crt", "tls.key"];
 /// The Service of an interpreter that runs apart (docs/operate/deploy.md), and its namespace.
 pub(crate) const INTERPRETER: (&str, &str) = ("compute-interpreter", "compute-system");
-/// The host names and addresses of webhook servers.
-const NAMES: [&str; 4] = [
+/// The host names and addresses of the webhook server of the management process.
+pub(crate) const OF_MANAGEMENT: &[&str] = &[
     "localhost",
     "127.0.0.1",
-    "127.0.0.2",
     "compute-interpreter.compute-system.svc",
 ];
+/// The host names and addresses of the interpreter of a cell.
+pub(crate) const OF_CELL: &[&str] = &["127.0.0.2", "compute-interpreter.compute-system.svc"];
 
 /// Name of the CA.
 const AUTHORITY: &str = "webhook-ca";
@@ -32,6 +33,7 @@ const AUTHORITY: &str = "webhook-ca";
 /// A certificate and its CA. Both can be renewed while the webhook server runs.
 pub struct WebhookCertificate {
     directory: PathBuf,
+    names: &'static [&'static str],
     authority: CertifiedIssuer<'static, KeyPair>,
     /// The CA after the next change.
     next: Option<CertifiedIssuer<'static, KeyPair>>,
@@ -42,13 +44,14 @@ pub struct WebhookCertificate {
 }
 
 impl WebhookCertificate {
-    /// Creates the directory and writes the first certificate.
-    pub(crate) fn create(directory: &Path) -> anyhow::Result<Self> {
+    /// Creates the directory and writes the first certificate, for these host names and addresses.
+    pub(crate) fn create(directory: &Path, names: &'static [&'static str]) -> anyhow::Result<Self> {
         fs::create_dir_all(directory)?;
         let authority = pki::authority(AUTHORITY)?;
         let mut certificate = Self {
             directory: directory.to_owned(),
-            leaf: leaf(&authority)?,
+            names,
+            leaf: leaf(&authority, names)?,
             authority,
             next: None,
             others: Vec::new(),
@@ -92,7 +95,7 @@ impl WebhookCertificate {
     ///
     /// When the files cannot be written.
     pub fn renew(&mut self) -> anyhow::Result<()> {
-        self.leaf = leaf(&self.authority)?;
+        self.leaf = leaf(&self.authority, self.names)?;
         self.write()
     }
 
@@ -173,8 +176,12 @@ impl WebhookCertificate {
 }
 
 /// Creates a leaf certificate and its key.
-fn leaf(authority: &CertifiedIssuer<'_, KeyPair>) -> anyhow::Result<CertifiedKey<KeyPair>> {
-    let mut params = CertificateParams::new(NAMES.map(str::to_owned))?;
+fn leaf(
+    authority: &CertifiedIssuer<'_, KeyPair>,
+    names: &[&str],
+) -> anyhow::Result<CertifiedKey<KeyPair>> {
+    let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
+    let mut params = CertificateParams::new(names)?;
     params
         .distinguished_name
         .push(DnType::CommonName, "webhook");

@@ -26,7 +26,7 @@ use crate::process::{ChildProcess, Program, StartCommand};
 use crate::rights::PlaneUser;
 use crate::site_proxy::ConnectProxy;
 use crate::uplink::{Uplink, UplinkCut};
-use crate::webhook_certificate::{INTERPRETER, WebhookCertificate};
+use crate::webhook_certificate::{INTERPRETER, OF_CELL, WebhookCertificate};
 use crate::{karmada, registration, wait};
 
 /// Program of the agent.
@@ -124,7 +124,8 @@ impl PullCell {
 }
 
 impl Federation {
-    /// Adds a cell in pull mode to the running federation, with compute-federation.
+    /// Adds a cell in pull mode to the running federation, with compute-federation. A federation can have one such cell,
+    /// because its interpreter has a fixed address.
     ///
     /// # Errors
     ///
@@ -134,6 +135,7 @@ impl Federation {
         config: &Config,
         cell: &CellConfig,
     ) -> anyhow::Result<PullCell> {
+        require_mounts().await?;
         let setup = StartInputs {
             binary: &config.binary,
             directory: &self.directory,
@@ -206,25 +208,32 @@ impl Federation {
     async fn join_authority(&self, of_cell: &WebhookCertificate) -> anyhow::Result<()> {
         let mut certificate = self.webhook_certificate.lock().await;
         certificate.join_authorities(vec![of_cell.authority_pem()])?;
-        let wanted = [certificate.authority(), of_cell.authority()];
-        wait::eventually(
-            "the caBundle has the authority of the cell",
-            WITHIN,
-            || async {
-                let bundle = self.interpreter_authorities().await?;
-                ensure!(wanted.iter().all(|it| bundle.contains(it)), "it is missing");
-                Ok(())
-            },
-        )
+        let wanted = [certificate.authority_pem(), of_cell.authority_pem()];
+        self.until_trusted(&wanted).await
+    }
+
+    /// Waits until the interpreter's registration on the hub has exactly these authorities, in PEM.
+    ///
+    /// # Errors
+    ///
+    /// When the time is over.
+    pub async fn until_trusted(&self, authorities: &[String]) -> anyhow::Result<()> {
+        let wanted = authorities.iter().map(|pem| {
+            let der = CertificateDer::from_pem_slice(pem.as_bytes())?;
+            anyhow::Ok(der.to_vec())
+        });
+        let wanted: BTreeSet<_> = wanted.collect::<anyhow::Result<_>>()?;
+        wait::eventually("the caBundle is joined", WITHIN, || async {
+            let bundle = self.interpreter_authorities().await?;
+            let count = bundle.len();
+            ensure!(bundle == wanted, "it has {count} authorities");
+            Ok(())
+        })
         .await
     }
 
     /// Returns the authorities in the `caBundle` of the interpreter's registration on the hub, in DER.
-    ///
-    /// # Errors
-    ///
-    /// When the registration has no readable bundle.
-    pub async fn interpreter_authorities(&self) -> anyhow::Result<BTreeSet<Vec<u8>>> {
+    async fn interpreter_authorities(&self) -> anyhow::Result<BTreeSet<Vec<u8>>> {
         let bundle = registration::ca_bundle(&self.hub).await?;
         let authorities = CertificateDer::pem_slice_iter(&bundle);
         authorities.map(|it| Ok(it?.to_vec())).collect()
@@ -250,7 +259,7 @@ impl CellInterpreter {
         let directory = setup
             .directory
             .join(format!("{cell}-interpreter-certificate"));
-        let certificate = WebhookCertificate::create(&directory)?;
+        let certificate = WebhookCertificate::create(&directory, OF_CELL)?;
         let process = ChildProcess::start(Program {
             name: &format!("{cell}-interpreter"),
             path: setup.binary.to_owned(),
@@ -281,6 +290,26 @@ impl CellInterpreter {
             metrics,
         })
     }
+}
+
+/// Checks that this user may mount in a namespace of its own.
+async fn require_mounts() -> anyhow::Result<()> {
+    let command = StartCommand::new(Program {
+        name: "mounts",
+        path: "true".into(),
+        args: Vec::new(),
+        logs: &std::env::temp_dir(),
+        remove: None,
+    });
+    let hosts = Path::new("/etc/hosts");
+    let output = command.resolving(hosts).output().await?;
+    ensure!(
+        output.status.success(),
+        "tests of pull cells mount a file in a namespace of their own, and this user may not: run as root with \
+         CAP_SYS_ADMIN, or allow user namespaces (sysctl kernel.apparmor_restrict_unprivileged_userns=0): {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(())
 }
 
 /// Writes a file in which the name of the interpreter's Service resolves to this address.
