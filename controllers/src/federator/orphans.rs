@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use api::{DEFAULT_NAMESPACE, HubNamespace, WorkloadDeployment, annotations};
+use api::{DEFAULT_NAMESPACE, HubNamespace, WorkloadDeployment};
 use kube::ResourceExt;
 
 use super::plan::orphan::{Suspect, is_orphan};
 use crate::hub::HubCaches;
 use crate::hub::upstream::Upstream;
-use crate::hub::upstream_namespace::{UpstreamNamespace, seen};
+use crate::hub::upstream_namespace::{Identity, may_be_of};
 use crate::objects::{Namespace, is_terminating};
 use crate::projects::ProjectCaches;
 use crate::runtime::hub_proof::require_own_hub;
@@ -52,7 +52,7 @@ impl OrphanSweeper<'_> {
                 continue;
             };
             // If no response could be proof, the requests are skipped.
-            if may_prove(self.project, key, &hub_namespace, &on_hub) {
+            if may_be_of(self.project, &key.namespace, &hub_namespace, &on_hub) {
                 self.delete_if_orphan(context, key, &hub_namespace, &on_hub, &copy)
                     .await?;
             }
@@ -77,8 +77,10 @@ impl OrphanSweeper<'_> {
             is_orphan(&Suspect {
                 hub_namespace,
                 on_hub,
-                namespace: namespace.as_ref(),
-                default: default.as_ref(),
+                identity: Identity {
+                    namespace: namespace.as_ref(),
+                    default: default.as_ref(),
+                },
                 deployment: deployment.as_ref(),
             })
         };
@@ -114,20 +116,4 @@ impl OrphanSweeper<'_> {
             .delete_unchanged(context, &copies, copy.as_ref())
             .await
     }
-}
-
-/// Returns whether the project's API server can prove an orphan in the hub namespace, according to caches.
-fn may_prove(
-    project: &ProjectCaches,
-    key: &ProjectKey,
-    hub_namespace: &HubNamespace,
-    on_hub: &Namespace,
-) -> bool {
-    let namespace = project.namespaces.metadata_of("", &key.namespace);
-    if seen(hub_namespace, namespace.as_ref()) == UpstreamNamespace::There {
-        return true;
-    }
-    let known_by = on_hub.annotations().get(annotations::UPSTREAM_CLUSTER_UID);
-    let default = project.namespaces.metadata_of("", DEFAULT_NAMESPACE);
-    known_by.is_some() && known_by == default.and_then(|it| it.uid).as_ref()
 }

@@ -1,11 +1,12 @@
 //! Decides whether the project's Namespace still exists. The name of a hub namespace contains the UID of this
 //! Namespace. The absence of the Namespace must be proved (I-12).
 
-use api::HubNamespace;
+use api::{DEFAULT_NAMESPACE, HubNamespace, annotations};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
 use crate::objects::Namespace;
+use crate::projects::ProjectCaches;
 
 /// The state of the project's Namespace whose UID is in the name of the hub namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +49,54 @@ pub(crate) fn answered(hub: &HubNamespace, namespace: Option<&Namespace>) -> Ups
         }
         Some((false, _)) => UpstreamNamespace::Unknown,
     }
+}
+
+/// The answers of the API server of a project about the Namespaces that identify it.
+pub(crate) struct Identity<'a> {
+    /// The answer for the Namespace that the labels of the hub namespace identify.
+    pub(crate) namespace: Option<&'a Namespace>,
+    /// The answer for the Namespace `default`.
+    pub(crate) default: Option<&'a Namespace>,
+}
+
+impl Identity<'_> {
+    /// Returns whether the API server is the one whose objects are in a hub namespace, so that its other answers prove
+    /// something about them: it has the Namespace whose UID is in the name of the hub namespace, or that Namespace is
+    /// gone, and the annotations of the hub namespace identify the API server. `on_hub` is the hub namespace object.
+    pub(crate) fn is_of(&self, hub: &HubNamespace, on_hub: &Namespace) -> bool {
+        match answered(hub, self.namespace) {
+            UpstreamNamespace::There => true,
+            UpstreamNamespace::Absent(_) => self.is_the_cluster(on_hub),
+            UpstreamNamespace::Unknown => false,
+        }
+    }
+
+    fn is_the_cluster(&self, on_hub: &Namespace) -> bool {
+        let uid = self.default.and_then(ResourceExt::uid);
+        known_by(on_hub).is_some_and(|known_by| uid.as_ref() == Some(known_by))
+    }
+}
+
+/// Returns the UID of the API server whose objects are in a hub namespace.
+fn known_by(on_hub: &Namespace) -> Option<&String> {
+    let known_by = on_hub.annotations().get(annotations::UPSTREAM_CLUSTER_UID);
+    known_by.filter(|known_by| !known_by.is_empty())
+}
+
+/// Returns whether [`Identity::is_of`] may hold, according to caches. If it cannot, the requests are skipped.
+pub(crate) fn may_be_of(
+    project: &ProjectCaches,
+    namespace: &str,
+    hub: &HubNamespace,
+    on_hub: &Namespace,
+) -> bool {
+    let namespace = project.namespaces.metadata_of("", namespace);
+    if seen(hub, namespace.as_ref()) == UpstreamNamespace::There {
+        return true;
+    }
+    let default = project.namespaces.metadata_of("", DEFAULT_NAMESPACE);
+    let known_by = known_by(on_hub);
+    known_by.is_some() && known_by == default.and_then(|it| it.uid).as_ref()
 }
 
 fn is_of(hub: &HubNamespace, namespace: &ObjectMeta) -> bool {

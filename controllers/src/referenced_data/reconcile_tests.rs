@@ -519,6 +519,38 @@ async fn a_companion_stays_while_the_project_lists_it_although_the_cache_does_no
     assert!(controllers.secret().is_some());
 }
 
+/// I-12: the kubeconfig of the project leads to another API server, and the Instances of the former one run on.
+#[tokio::test(start_paused = true)]
+async fn another_api_server_deletes_no_companion_of_the_former_one() {
+    let former = copied().await;
+    let companions = || [json!(former.secret()), json!(former.config_map())];
+    for has_same_namespace in [false, true] {
+        let mut on_hub = hub_namespace();
+        on_hub["metadata"]["annotations"] = json!({annotations::UPSTREAM_CLUSTER_UID: "1"});
+        let mut in_project = sources();
+        // The WorkloadDeployment has the same name, and is new there.
+        in_project.push(json!(crate::fixtures::deployment(
+            "default", NAME, "DFW", 1
+        )));
+        let uid = if has_same_namespace { "1" } else { "2" };
+        in_project.push(apiserver::objects::namespace("default", uid));
+        let on_hub = [vec![on_hub], companions().to_vec()].concat();
+        let controllers = Controllers::start(in_project, on_hub).await;
+        for source in both() {
+            let key = SourceKey::new(&project_key(NAME), &source);
+            reconcile(&controllers.companions, key)
+                .await
+                .unwrap()
+                .unwrap();
+        }
+        let stays = !has_same_namespace;
+        assert_eq!(controllers.secret().is_some(), stays);
+        assert_eq!(controllers.config_map().is_some(), stays);
+        let writes = take_writes(&controllers.planes.servers());
+        assert_eq!(writes.is_empty(), stays, "{writes:?}");
+    }
+}
+
 /// Ends a WorkloadDeployment whose copy on the hub is gone.
 fn end(controllers: &Controllers, name: &str) {
     let mut ending = terminating_json(json!(controllers.deployment(name)));

@@ -1,11 +1,10 @@
 //! Decides whether a WorkloadDeployment on the hub is an orphan: its project does not have it. Orphans appear when the
 //! hub's etcd is restored from an older snapshot.
 
-use api::{HubNamespace, WorkloadDeployment, annotations};
-use kube::{Resource, ResourceExt};
+use api::{HubNamespace, WorkloadDeployment};
+use kube::Resource;
 
-use crate::hub::upstream_namespace::UpstreamNamespace::{Absent, There, Unknown};
-use crate::hub::upstream_namespace::answered;
+use crate::hub::upstream_namespace::{Identity, UpstreamNamespace, answered};
 use crate::objects::{Namespace, recorded_hub_namespace};
 
 /// The evidence about a WorkloadDeployment on the hub that seems to have no WorkloadDeployment in its project.
@@ -13,10 +12,7 @@ pub(crate) struct Suspect<'a> {
     pub(crate) hub_namespace: &'a HubNamespace,
     /// The hub namespace object.
     pub(crate) on_hub: &'a Namespace,
-    /// The answer of the project's API server for the namespace of the key.
-    pub(crate) namespace: Option<&'a Namespace>,
-    /// The answer of the project's API server for the namespace `default`.
-    pub(crate) default: Option<&'a Namespace>,
+    pub(crate) identity: Identity<'a>,
     /// The answer of the project's API server for the WorkloadDeployment of the key.
     pub(crate) deployment: Option<&'a WorkloadDeployment>,
 }
@@ -26,30 +22,26 @@ pub(crate) struct Suspect<'a> {
 /// WorkloadDeployment is proof. If this Namespace is gone, only the API server that the annotations of the hub
 /// namespace identify can prove it. Another API server may belong to another project or another installation.
 pub(crate) fn is_orphan(suspect: &Suspect<'_>) -> bool {
-    match answered(suspect.hub_namespace, suspect.namespace) {
-        There => suspect.deployment.is_none(),
+    let (hub_namespace, identity) = (suspect.hub_namespace, &suspect.identity);
+    if !identity.is_of(hub_namespace, suspect.on_hub) {
+        return false;
+    }
+    match answered(hub_namespace, identity.namespace) {
+        UpstreamNamespace::There => suspect.deployment.is_none(),
         // A newer Namespace of the same name may exist.
-        Absent(_) => {
+        _ => {
             let recorded = suspect
                 .deployment
                 .and_then(|deployment| recorded_hub_namespace(deployment.meta()));
-            is_the_cluster(suspect) && recorded != Some(suspect.hub_namespace.as_str())
+            recorded != Some(hub_namespace.as_str())
         }
-        Unknown => false,
     }
-}
-
-fn is_the_cluster(suspect: &Suspect<'_>) -> bool {
-    let known_by = suspect
-        .on_hub
-        .annotations()
-        .get(annotations::UPSTREAM_CLUSTER_UID);
-    let uid = suspect.default.and_then(ResourceExt::uid);
-    known_by.is_some_and(|known_by| !known_by.is_empty() && uid.as_ref() == Some(known_by))
 }
 
 #[cfg(test)]
 mod tests {
+    use api::annotations;
+    use kube::ResourceExt;
     use serde_json::json;
 
     use super::*;
@@ -105,8 +97,7 @@ mod tests {
             let is = is_orphan(&Suspect {
                 hub_namespace: &hub_namespace,
                 on_hub: &on_hub,
-                namespace,
-                default,
+                identity: Identity { namespace, default },
                 deployment,
             });
             let uid = namespace.and_then(ResourceExt::uid);

@@ -1,13 +1,16 @@
 //! Writes and deletes the companion of a source in one hub namespace.
 
-use api::{WorkloadDeployment, annotations, labels};
+use std::collections::BTreeMap;
+
+use api::{DEFAULT_NAMESPACE, HubNamespace, WorkloadDeployment, annotations, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
-use kube::core::PartialObjectMeta;
+use kube::core::{PartialObjectMeta, PartialObjectMetaExt};
 use serde_json::{Value, json};
 
 use super::Companions;
 use super::state::{State, Wanted};
+use crate::hub::upstream_namespace::{Identity, may_be_of};
 use crate::lock::lock;
 use crate::objects::{Namespace, StringMap, covers, describe};
 use crate::projects::ProjectCaches;
@@ -52,8 +55,13 @@ impl Companions {
         };
         require_own_hub(&self.hub, namespace, None)?;
         if referenced_by.is_empty() {
-            if let Some(companion) = existing {
-                self.delete(context, project, wanted, &companion).await?;
+            let Some(companion) = existing else {
+                return Ok(State::Absent);
+            };
+            project.require(&project.namespaces)?;
+            if may_be_of(project, &key.namespace, hub_namespace, namespace) {
+                self.delete(context, project, namespace, wanted, &companion)
+                    .await?;
             }
             return Ok(State::Absent);
         }
@@ -203,7 +211,8 @@ impl Companions {
     }
 
     /// Deletes a companion, if the API server of the project confirms that no WorkloadDeployment lists the source. A list
-    /// that cannot be read may contain it.
+    /// that cannot be read may contain it. An API server whose objects are not in the hub namespace proves nothing: the
+    /// project was led to it later, and the Instances of the former one run on (I-12).
     ///
     /// # Errors
     ///
@@ -212,6 +221,7 @@ impl Companions {
         &self,
         context: &ReconcileContext,
         project: &ProjectCaches,
+        on_hub: &Namespace,
         wanted: &Wanted<'_>,
         companion: &PartialObjectMeta<K>,
     ) -> Result<(), ReconcileError> {
@@ -222,10 +232,21 @@ impl Companions {
         };
         let lock_of = self.locks.for_a_deletion(key.clone());
         let _lock = lock_of.ok_or_else(needed)?;
+        // If two API servers at one address answer in turn, the second round gets the answers of the other one.
         let all = Collection::<WorkloadDeployment>::new(&project.client, &key.namespace, None);
-        let all = all.all_metadata().await?;
+        let mut listed = all.all_metadata().await?;
+        let namespace = key.namespace.as_str();
+        for names in [
+            [namespace, DEFAULT_NAMESPACE],
+            [DEFAULT_NAMESPACE, namespace],
+        ] {
+            if !is_upstream(project, key, wanted.hub_namespace, on_hub, names).await? {
+                return Ok(());
+            }
+        }
+        listed.extend(all.all_metadata().await?);
         let users = Users {
-            deployments: all.iter().collect(),
+            deployments: listed.iter().collect(),
             source: &key.source,
             releasing: &lock(&self.releases).names(key),
         };
@@ -265,6 +286,29 @@ impl Companions {
             .await
             .map(drop)
     }
+}
+
+/// Asks the API server of a project for these Namespaces, in this order. Returns whether its objects are in a hub
+/// namespace.
+async fn is_upstream(
+    project: &ProjectCaches,
+    key: &SourceKey,
+    hub_namespace: &HubNamespace,
+    on_hub: &Namespace,
+    names: [&str; 2],
+) -> Result<bool, ReconcileError> {
+    let namespaces = Collection::<Namespace>::of_plane(&project.client, None);
+    let mut found = BTreeMap::new();
+    for name in names {
+        let metadata = namespaces.find(name).await?;
+        found.insert(name, metadata.map(ObjectMeta::into_response_partial));
+    }
+    let of = |name: &str| found.get(name).and_then(Option::as_ref);
+    let identity = Identity {
+        namespace: of(&key.namespace),
+        default: of(DEFAULT_NAMESPACE),
+    };
+    Ok(identity.is_of(hub_namespace, on_hub))
 }
 
 /// Returns since which version of a source its companion has its content. `same` is the metadata of the companion if
