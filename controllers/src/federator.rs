@@ -93,6 +93,9 @@ impl Controller for Federator {
         // The finalization needs no Namespace (I-9).
         if !is_terminating(deployment.as_ref()) {
             project.require(&project.namespaces)?;
+            if !has_finalizer(deployment.as_ref(), finalizers::FEDERATOR) {
+                project.require_no_hub_namespace(&key.namespace)?;
+            }
         }
         let namespace = project.namespaces.metadata_of("", &key.namespace);
         let derived = plan::derived(&deployment, namespace.as_ref())?;

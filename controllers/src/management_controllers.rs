@@ -72,7 +72,7 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
         events: Events::new(hub_client.clone(), CustomizationController::NAME),
     };
     let hub = Arc::new(reflectors.hub(hub_client));
-    let projects = Arc::new(SyncedProjects::new(projects));
+    let projects = Arc::new(SyncedProjects::new(projects, hub.namespaces.clone()));
     let quarantined = Quarantined::new(&metrics);
     let view = HubView {
         hub: Arc::clone(&hub),

@@ -183,6 +183,9 @@ impl Projector {
         project.require(&project.namespaces)?;
         project.require(&project.deployments)?;
         project.require(&project.instances)?;
+        if (self.hub.namespaces_for.get(&upstream.to_string())).is_empty() {
+            project.require_no_hub_namespace(&upstream.namespace)?;
+        }
         Ok(project)
     }
 

@@ -3,12 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
-use api::{Instance, ProjectName, Workload, WorkloadDeployment, WorkloadSummary, annotations};
+use api::{
+    DEFAULT_NAMESPACE, Instance, ProjectName, Workload, WorkloadDeployment, WorkloadSummary,
+    annotations,
+};
 use kube::{Client, Resource, ResourceExt};
 use multicluster::Cache;
 use multicluster::cache::Index;
 
 use crate::hub::identity::{HubIdentity, recorded_hub};
+use crate::hub::upstream::Upstream;
 use crate::objects::{Namespace, Network};
 use crate::referenced_data::project_data::ProjectData;
 use crate::runtime::ReconcileError;
@@ -88,6 +92,27 @@ impl ProjectCaches {
         problem
     }
 
+    /// Checks that a namespace belongs to a project. The labels of a hub namespace mean that the connection of the
+    /// project leads to a hub or a cell: its WorkloadDeployments are copies, and copies of them would have copies
+    /// without end.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::Contradiction`] if it is a hub namespace.
+    pub(crate) fn require_no_hub_namespace(&self, namespace: &str) -> Result<(), ReconcileError> {
+        let metadata = self.namespaces.metadata_of("", namespace);
+        match metadata.as_ref().map(Upstream::of) {
+            Some(Ok(upstream)) => Err(ReconcileError::Contradiction {
+                object: format!("Namespace {namespace} of project {}", self.locations.name()),
+                problem: format!(
+                    "its labels identify {upstream}, so it is a hub namespace: the kubeconfig or URL of the project must \
+                     not lead to a hub or a cell"
+                ),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns which kinds cannot be listed, and why. Returns `None` if there is no such kind. A failure after the
     /// first list is no reason, unless the API server refuses the kind. A refusal counts until the kind is listed.
     pub(crate) fn unlisted(&self) -> Option<String> {
@@ -119,13 +144,16 @@ fn problem<K: Resource<DynamicType = ()>>(cache: &Cache<K>) -> Option<String> {
 /// The projects that are served. Some of their kinds may not be listed yet, see [`ProjectCaches::require`].
 pub(crate) struct SyncedProjects {
     registry: multicluster::ProjectRegistry,
+    /// The Namespaces of the hub.
+    hub: Cache<Namespace>,
     served: RwLock<BTreeMap<ProjectName, Arc<ProjectCaches>>>,
 }
 
 impl SyncedProjects {
-    pub(crate) fn new(registry: multicluster::ProjectRegistry) -> Self {
+    pub(crate) fn new(registry: multicluster::ProjectRegistry, hub: Cache<Namespace>) -> Self {
         Self {
             registry,
+            hub,
             served: RwLock::default(),
         }
     }
@@ -179,11 +207,24 @@ impl SyncedProjects {
     /// # Errors
     ///
     /// [`ReconcileError::NotEngaged`] when the project is not served. This error does not prove that the project does
-    /// not exist.
+    /// not exist. [`ReconcileError::Contradiction`] when its API server is the hub.
     pub(crate) fn get(&self, name: &ProjectName) -> Result<Arc<ProjectCaches>, ReconcileError> {
         let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
         let project = served.get(name).cloned();
-        project.ok_or_else(|| ReconcileError::NotEngaged(name.clone()))
+        let project = project.ok_or_else(|| ReconcileError::NotEngaged(name.clone()))?;
+        let uid = |namespaces: &Cache<Namespace>| {
+            let default = namespaces.metadata_of("", DEFAULT_NAMESPACE);
+            default.and_then(|it| it.uid).filter(|uid| !uid.is_empty())
+        };
+        let hub = uid(&self.hub);
+        if hub.is_some() && hub == uid(&project.namespaces) {
+            return Err(ReconcileError::Contradiction {
+                object: format!("project {name}"),
+                problem: "its API server is the hub: its kubeconfig or URL must not lead there"
+                    .to_owned(),
+            });
+        }
+        Ok(project)
     }
 
     /// Serves a project. If a project of the same name is already served, it is replaced.

@@ -70,6 +70,12 @@ impl Controller for ReferencedDataController {
             self.companions.release(&key, &[], &[])?;
             return Ok(Outcome::Gone);
         };
+        if !is_terminating(deployment.as_ref())
+            && !has_finalizer(deployment.as_ref(), finalizers::FEDERATOR)
+        {
+            project.require(&project.namespaces)?;
+            project.require_no_hub_namespace(&key.namespace)?;
+        }
         let references = references(&deployment.spec.template.spec);
         let is_held = has_finalizer(deployment.as_ref(), finalizers::REFERENCED_DATA);
         if !references.is_empty() || is_held {

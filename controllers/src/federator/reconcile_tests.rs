@@ -13,6 +13,7 @@ use crate::fixtures::servers::{
 
 use crate::policy::PolicyController;
 
+mod no_project;
 mod other_hub;
 mod overrides;
 mod refusals;

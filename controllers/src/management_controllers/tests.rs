@@ -136,9 +136,11 @@ impl WiredPlanes {
             customizations: keys.queue("customizations"),
         };
         let reflectors = HubReflectors::new(&metrics);
-        let projects = Arc::new(SyncedProjects::new(registry));
+        let hub_caches = Arc::new(reflectors.hub(hub.client()));
+        let projects = SyncedProjects::new(registry, hub_caches.namespaces.clone());
+        let projects = Arc::new(projects);
         let view = HubView {
-            hub: Arc::new(reflectors.hub(hub.client())),
+            hub: hub_caches,
             projects: Arc::clone(&projects),
         };
         let quarantined = Quarantined::new(&metrics);

@@ -70,6 +70,29 @@ async fn an_instance_is_projected_with_its_status_and_then_left_alone() {
     assert_eq!(take_writes(&planes.servers()), [""; 0]);
 }
 
+/// The connection of the project leads to a cell.
+#[tokio::test(start_paused = true)]
+async fn the_instances_of_a_cell_are_no_projections() {
+    let (planes, projector) = start().await;
+    planes.hub.remove::<Instance>(HUB_NAMESPACE, NAME);
+    planes.hub.remove::<Namespace>("", HUB_NAMESPACE);
+    planes
+        .project
+        .modify::<Namespace>("", "default", |namespace| {
+            namespace["metadata"]["labels"] = hub_namespace()["metadata"]["labels"].clone();
+        });
+    planes.project.put(json!(instance("default", NAME)));
+    settle().await;
+    take_writes(&planes.servers());
+    let result = reconcile(&projector, instance_key(NAME)).await.unwrap();
+    let error = result.unwrap_err().to_string();
+    assert!(
+        error.contains("must not lead to a hub or a cell"),
+        "{error}"
+    );
+    assert_eq!(take_writes(&planes.servers()), [""; 0]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_undecodable_namespace_does_not_stop_its_projections() {
     let (planes, projector) = start().await;

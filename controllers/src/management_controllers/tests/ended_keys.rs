@@ -32,9 +32,9 @@ struct RunningPlanes {
 
 impl RunningPlanes {
     async fn start() -> Self {
-        let [project, hub] = [(); 2].map(|()| {
+        let [project, hub] = ["1", "hub-default"].map(|uid| {
             let server = ApiServer::new().with_garbage_collection();
-            server.put(objects::namespace("default", "1"));
+            server.put(objects::namespace("default", uid));
             server
         });
         project.put(objects::location_binding("dfw", "DFW", "True"));
