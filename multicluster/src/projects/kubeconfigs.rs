@@ -137,8 +137,8 @@ enum Work {
 }
 
 impl Follower {
-    /// Reads the directory. Uses what was read if it was the same before: files that are being written, or a directory
-    /// that is being filled, can be half old and half new. The first time, projects must not wait.
+    /// Reads the directory. Uses each file that was the same in the reading before, because a file that is being written
+    /// can be half old and half new. A file that is missing in both was removed. The first time, projects must not wait.
     async fn look(&mut self) {
         let directory = self.directory.clone();
         let read = spawn_blocking(move || Files::read(&directory)).await;
@@ -147,8 +147,11 @@ impl Follower {
         match read {
             Ok(files) => {
                 let is_first = !*self.listed.borrow();
-                if is_first || self.last.as_ref() == Some(&files) {
-                    self.apply(&files, is_first).await;
+                if is_first {
+                    self.apply(&files, true).await;
+                } else if let Some(former) = self.last.take() {
+                    self.remove_missing(&[&former, &files]);
+                    self.apply(&files.same_as(&former), false).await;
                 }
                 self.last = Some(files);
             }
@@ -176,8 +179,6 @@ impl Follower {
     }
 
     async fn apply(&mut self, files: &Files, is_first: bool) {
-        // A file that was renamed gives its API server free for the new name.
-        self.remove_missing(files);
         self.report_misnamed(files);
         let changed = files.projects.iter().filter(|(name, file)| {
             let known = self.files.get(*name);
@@ -203,17 +204,20 @@ impl Follower {
         });
     }
 
-    fn remove_missing(&mut self, files: &Files) {
-        let is_there = |name: &ProjectName| files.projects.contains_key(name);
-        let removed = self.files.extract_if(.., |name, _| !is_there(name));
+    /// Removes the files that are in none of these readings. A file that was renamed gives its API server free for the
+    /// new name.
+    fn remove_missing(&mut self, readings: &[&Files]) {
+        let is_gone =
+            |name: &ProjectName| !readings.iter().any(|it| it.projects.contains_key(name));
+        let removed = self.files.extract_if(.., |name, _| is_gone(name));
         for (name, _) in removed {
             self.engagements.remove(&name);
         }
+        let is_gone = |path: &PathBuf| !readings.iter().any(|it| it.misnamed.contains_key(path));
+        self.misnamed.retain(|path, _| !is_gone(path));
     }
 
     fn report_misnamed(&mut self, files: &Files) {
-        self.misnamed
-            .retain(|path, _| files.misnamed.contains_key(path));
         for (path, problem) in &files.misnamed {
             if !self.misnamed.contains_key(path) {
                 warn!(file = %path.display(), problem, "the kubeconfig names no project; it is ignored");

@@ -15,6 +15,10 @@ const ENDING: &str = "kubeconfig";
 /// Largest file: 1 MiB, which is also the largest Secret. A kubeconfig with certificates has some KiB.
 const KUBECONFIG_MAX: u64 = 1 << 20;
 
+/// Longest name of a project: 55 characters. With `cluster-` before it, it is the value of a label, which has at most
+/// 63 ([`ProjectName::to_label`]).
+const PROJECT_NAME_MAX: usize = 55;
+
 /// The contents of a file, or the reason why it cannot be read.
 pub(super) type Contents = Result<Arc<str>, String>;
 
@@ -26,7 +30,7 @@ pub(super) struct ProjectFile {
 }
 
 /// The files of a directory.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Files {
     pub(super) projects: BTreeMap<ProjectName, ProjectFile>,
     /// The files whose names name no project, with the reasons.
@@ -55,11 +59,28 @@ impl Files {
         }
         Ok(files)
     }
+
+    /// Returns the files that are the same in two readings.
+    pub(super) fn same_as(&self, former: &Self) -> Self {
+        let mut same = self.clone();
+        same.projects
+            .retain(|name, file| former.projects.get(name) == Some(file));
+        let misnamed = &former.misnamed;
+        same.misnamed.retain(|path, _| misnamed.contains_key(path));
+        same
+    }
 }
 
 /// Returns the project of a file: the name of the file without its ending.
 fn project(path: &Path) -> Result<ProjectName, String> {
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    let length = name.len();
+    if length > PROJECT_NAME_MAX {
+        return Err(format!(
+            "the name of a project must have at most {PROJECT_NAME_MAX} characters, because it is in the labels of hub \
+             namespaces; the name of the file, without .{ENDING}, has {length}"
+        ));
+    }
     ProjectName::new(name).map_err(|error| {
         format!("the file must have the name of its project, and the ending .{ENDING}: {error}")
     })
@@ -73,6 +94,19 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+
+    #[test]
+    fn the_name_of_a_project_fits_in_a_label() {
+        let of = |length| {
+            let name = "a".repeat(length);
+            project(Path::new(&format!("/d/{name}.kubeconfig")))
+        };
+        let longest = of(PROJECT_NAME_MAX).unwrap();
+        assert_eq!(longest.to_label().len(), 63);
+        let problem = of(PROJECT_NAME_MAX + 1).unwrap_err();
+        assert!(problem.contains("at most 55 characters"), "{problem}");
+        assert!(problem.contains("has 56"), "{problem}");
+    }
 
     #[test]
     fn a_mounted_secret_has_a_file_for_each_project() {

@@ -312,6 +312,40 @@ async fn a_file_that_is_being_written_is_not_read() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_file_that_keeps_changing_holds_up_no_other() {
+    let (a, b) = (server("1", "DFW"), server("2", "LHR"));
+    let files = [("a.kubeconfig", "at a"), ("flapping.kubeconfig", "0")];
+    let directory = Directory::start(&files, &[("at a", &a), ("at b", &b)]);
+    directory.until_cities("a", "DFW").await;
+    // It changes between any two readings, and is away in some of them.
+    let flap = async |until: &dyn Fn() -> bool| {
+        for turn in 1..200 {
+            match turn % 3 {
+                0 => directory.remove("flapping.kubeconfig"),
+                _ => directory.write("flapping.kubeconfig", &turn.to_string()),
+            }
+            sleep(Duration::from_millis(900)).await;
+            if until() {
+                return;
+            }
+        }
+        panic!("the other file is held up");
+    };
+    directory.write("b.kubeconfig", "at b");
+    flap(&|| directory.bench.cities("b") == "LHR").await;
+    directory.remove("a.kubeconfig");
+    flap(&|| directory.bench.counts() == (1, 0)).await;
+    // It is read when it rests.
+    directory.write("flapping.kubeconfig", "at a");
+    directory.until_cities("flapping", "DFW").await;
+    directory.remove("flapping.kubeconfig");
+    directory
+        .bench
+        .until(|bench| bench.counts() == (1, 0))
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_directory_that_cannot_be_read_removes_nothing() {
     let a = server("1", "DFW");
     let directory = Directory::start(&[("a.kubeconfig", "at a")], &[("at a", &a)]);
