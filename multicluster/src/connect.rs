@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 pub use credentials::ClusterConfig;
 use credentials::Credentials;
+pub(crate) use error::auth_problem;
 pub use error::{ClientError, ConnectError};
 use http::uri::Authority;
 use http::{HeaderName, HeaderValue, Request, Response, Uri, header};

@@ -10,6 +10,8 @@ use kube::runtime::utils::Backoff;
 use kube::runtime::watcher;
 use tokio::time::Instant;
 
+use crate::connect::auth_problem;
+
 /// Longest wait before a list is retried, without jitter: 30 s, the default of kube and of client-go.
 const LONGEST: Duration = Duration::from_secs(30);
 
@@ -106,6 +108,9 @@ fn answer_text(status: &Status) -> String {
 
 /// Returns the problem of a request: the answer of the API server, or the reason why there is none.
 pub(crate) fn request_problem(error: &kube::Error) -> String {
+    if let Some(problem) = auth_problem(error) {
+        return problem;
+    }
     match error {
         kube::Error::Api(status) => answer_text(status),
         // The text of the wrapper contains no further information.

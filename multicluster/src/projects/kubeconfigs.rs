@@ -1,6 +1,7 @@
 //! Projects from a directory with one kubeconfig for each project (docs/operate/project-kubeconfigs.md).
 
 mod attempt;
+mod blocking;
 mod claims;
 mod files;
 

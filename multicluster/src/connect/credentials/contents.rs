@@ -2,7 +2,9 @@
 
 use std::path::{MAIN_SEPARATOR, Path};
 
+use http::HeaderValue;
 use kube::config::{Kubeconfig, KubeconfigError};
+use serde_json::Value;
 use thiserror::Error;
 
 /// The reason why the contents of a kubeconfig file cannot be used. No message contains credentials.
@@ -122,12 +124,24 @@ pub(super) fn check(kubeconfig: &Kubeconfig) -> Result<(), ContentsError> {
         return Err(ContentsError::field("clusters", problem));
     }
     let user = context.user.as_deref().filter(|user| !user.is_empty());
+    let Some(user) = user else {
+        return Ok(());
+    };
     let mut users = kubeconfig.auth_infos.iter();
-    if let Some(user) = user
-        && !users.any(|named| named.name == user && named.auth_info.is_some())
-    {
+    let found = users.find(|named| named.name == user);
+    let Some(auth) = found.and_then(|named| named.auth_info.as_ref()) else {
         let problem = format!("has no {user:?}, which the context names");
         return Err(ContentsError::field("users", problem));
+    };
+    // The library sends the token in a header, and panics if it cannot.
+    let auth = serde_json::to_value(auth).unwrap_or_default();
+    let token = auth
+        .get("token")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    if HeaderValue::from_str(token).is_err() {
+        let problem = "has a line break or another character that no header may have";
+        return Err(ContentsError::field("users[].user.token", problem));
     }
     Ok(())
 }
@@ -183,6 +197,11 @@ users: [{name: u, user: {token: s3cret}}]
                 "server: ",
                 "certificate-authority: absent, server: ",
                 "certificate-authority, or -data, cannot be read",
+            ),
+            (
+                "token: s3cret",
+                "token: \"s3cret\\n\"",
+                "users[].user.token has a line break",
             ),
             ("users: [", "users: [[", "it is not a kubeconfig: "),
             (

@@ -10,10 +10,10 @@ use api::ProjectName;
 use kube::Client;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::{Barrier, mpsc};
-use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
+use super::blocking::BlockingWork;
 use super::claims::{Claims, Server};
 use crate::connect::ReplaceableClient;
 use crate::metrics::Counted;
@@ -68,6 +68,7 @@ pub(super) struct Engagements {
     registry: Arc<Registry>,
     handler: Option<Arc<dyn ProjectHandler>>,
     connect: Connect,
+    work: BlockingWork,
     state: Mutex<State>,
 }
 
@@ -97,6 +98,7 @@ impl Engagements {
             registry,
             handler,
             connect,
+            work: BlockingWork::default(),
             state: Mutex::default(),
         }
     }
@@ -233,23 +235,28 @@ impl Attempt {
     }
 
     async fn try_once(&self, round: Option<Arc<Round>>) -> Result<(), String> {
+        // The readiness of the process waits until the round is dropped, so the project is engaged before.
         let connected = self.connect().await;
         let server = connected.as_ref().ok().map(|(server, _)| server.clone());
         self.engagements.want(&self.name, self.version, server);
-        if let Some(round) = round {
+        if let Some(round) = &round {
             round.meet().await;
         }
         let (server, client) = connected?;
-        self.engagements
-            .engage(&self.name, self.version, server, client)
+        let engaged = self
+            .engagements
+            .engage(&self.name, self.version, server, client);
+        drop(round);
+        engaged
     }
 
     /// Makes the client, and identifies the API server. Only controllers need the UID: without them, the URL suffices.
     async fn connect(&self) -> Result<(Server, Client), String> {
         let connect = Arc::clone(&self.engagements.connect);
         let (path, contents) = (self.path.clone(), Arc::clone(&self.contents));
-        let connected = spawn_blocking(move || connect(&path, &contents)).await;
-        let Connected { client, url } = connected.map_err(|error| error.to_string())??;
+        let work = &self.engagements.work;
+        let connected = work.run(&self.name, move || connect(&path, &contents));
+        let Connected { client, url } = connected.await?;
         if self.engagements.handler.is_none() {
             return Ok((url, client));
         }
