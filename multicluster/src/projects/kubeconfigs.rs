@@ -32,6 +32,9 @@ use files::{Contents, Files, ProjectFile};
 /// How often the directory is read, as the files of certificates.
 const POLL: Duration = Duration::from_secs(1);
 
+/// How often the API servers in use are asked for their identities.
+const IDENTITY_CHECK: Duration = Duration::from_mins(1);
+
 /// A directory with kubeconfigs of projects.
 pub struct KubeconfigDirectory {
     /// The directory. The file `NAME.kubeconfig` is the kubeconfig of the project `NAME`.
@@ -81,7 +84,18 @@ pub(super) fn prepare_with(
     let of_registry = Arc::clone(&registry);
     let begin = move |handler: Option<Arc<dyn ProjectHandler>>| {
         let engagements = Arc::new(Engagements::new(of_registry, handler, connect));
-        let stop = tasks.stop();
+        let (stop, stop_checks) = (tasks.stop(), tasks.stop());
+        let checked = Arc::clone(&engagements);
+        tasks.spawn("identities of projects", async move {
+            let check = async {
+                loop {
+                    sleep(IDENTITY_CHECK).await;
+                    checked.check_identities().await;
+                }
+            };
+            stop_checks.run_until_cancelled(check).await;
+            Ok::<_, Infallible>(())
+        });
         let mut follower = Follower {
             directory,
             engagements,
@@ -141,6 +155,9 @@ impl Follower {
     /// Reads the directory. Uses each file that was the same in the reading before, because a file that is being written
     /// can be half old and half new. A file that is missing in both was removed. The first time, projects must not wait.
     async fn look(&mut self) {
+        for name in self.engagements.take_moved() {
+            self.files.remove(&name);
+        }
         let directory = self.directory.clone();
         let read = spawn_blocking(move || Files::read(&directory)).await;
         let read = read.map_err(|error| error.to_string());

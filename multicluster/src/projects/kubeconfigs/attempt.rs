@@ -1,12 +1,14 @@
 //! Puts the contents of a kubeconfig to use, once its API server has answered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use api::ProjectName;
+use futures::{StreamExt, stream};
 use kube::Client;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::{Barrier, mpsc};
@@ -27,6 +29,8 @@ const RETRY: Duration = Duration::from_secs(10);
 /// Longest wait for the API servers of other files that have changed at the same time: 3 s. If two lead to one API server,
 /// none may begin before that is known.
 const ROUND: Duration = Duration::from_secs(3);
+/// Most API servers that are asked for their identity at the same time.
+const IDENTIFIED_AT_ONCE: usize = 16;
 /// The problem of a project whose kubeconfig is not in use. Users see it. The log has the reason, which may name files.
 const NOT_IN_USE: &str =
     "its kubeconfig is not in use yet; the log of compute-federation has the reason";
@@ -80,6 +84,8 @@ struct State {
     /// The version of each file that is there. A task of a former version must not change anything.
     versions: BTreeMap<ProjectName, u64>,
     last_version: u64,
+    /// The projects whose clients lead to other API servers than before. Their files must be put to use again.
+    moved: BTreeSet<ProjectName>,
 }
 
 impl State {
@@ -126,8 +132,58 @@ impl Engagements {
         state.versions.remove(name);
         state.claims.remove(name);
         state.clients.remove(name);
+        state.moved.remove(name);
         let reason = "its kubeconfig was removed";
         self.registry.remove(name, reason, self.handler.as_ref());
+    }
+
+    /// Asks the API servers in use for their identities. Disengages the projects whose clients lead to other API servers
+    /// than before: one behind an address can be exchanged, and the controllers would take its answers for those of the
+    /// former one.
+    pub(super) async fn check_identities(&self) {
+        // Without controllers, the URL is the identity.
+        if self.handler.is_none() {
+            return;
+        }
+        let used: Vec<_> = {
+            let state = self.state();
+            let clients = state.clients.iter();
+            let used = clients.filter_map(|(name, client)| {
+                let server = state.claims.used(name)?;
+                Some((name.clone(), server.clone(), client.client()))
+            });
+            used.collect()
+        };
+        let check = async |(name, server, client): (ProjectName, Server, Client)| {
+            // An API server that does not answer proves nothing.
+            if let Ok(uid) = root::identify(client).await
+                && uid != server
+            {
+                self.moved(name, &server);
+            }
+        };
+        let checks = stream::iter(used).for_each_concurrent(IDENTIFIED_AT_ONCE, check);
+        checks.await;
+    }
+
+    fn moved(&self, name: ProjectName, from: &Server) {
+        let mut state = self.state();
+        if !state.claims.uses(&name, from) {
+            return;
+        }
+        warn!(
+            project = %name,
+            "the API server of the project is another one than before; what the hub has of the former one stays"
+        );
+        state.claims.release(&name);
+        state.clients.remove(&name);
+        self.registry.disengage(name.clone(), NOT_IN_USE.to_owned());
+        state.moved.insert(name);
+    }
+
+    /// Returns the projects whose files must be put to use again.
+    pub(super) fn take_moved(&self) -> BTreeSet<ProjectName> {
+        mem::take(&mut self.state().moved)
     }
 
     /// Reports that the contents of a file cannot be used. A project that is engaged keeps its former client.

@@ -31,6 +31,16 @@ impl Claims {
         self.used.insert(name.clone(), server);
     }
 
+    /// Records that a project uses no API server any more.
+    pub(super) fn release(&mut self, name: &ProjectName) {
+        self.used.remove(name);
+    }
+
+    /// Returns the API server that a project uses.
+    pub(super) fn used(&self, name: &ProjectName) -> Option<&Server> {
+        self.used.get(name)
+    }
+
     /// Forgets a project.
     pub(super) fn remove(&mut self, name: &ProjectName) {
         self.wanted.remove(name);
@@ -43,7 +53,8 @@ impl Claims {
     }
 
     /// Returns another project that uses this API server, or whose latest kubeconfig leads to it. A project that uses the
-    /// API server already keeps it. If none uses it, none gets it: nothing tells which name is the right one.
+    /// API server already keeps it. If none uses it, none gets it: what is on the hub
+    /// for a name is not known here.
     pub(super) fn rival(&self, name: &ProjectName, server: &Server) -> Option<&ProjectName> {
         let is_rival = |(other, its): &(&ProjectName, &Server)| *other != name && *its == server;
         let uses = self.used.iter().find(is_rival);

@@ -252,7 +252,7 @@ async fn one_api_server_is_used_for_one_project() {
     let servers = [("by name", &one), ("by address", &one), ("other", &other)];
     let files = [("a.kubeconfig", "by name"), ("b.kubeconfig", "by address")];
     let directory = Directory::start(&files, &servers);
-    // Nothing tells which name is the right one.
+    // Neither uses it.
     directory.until_refused(2).await;
     assert_eq!(directory.bench.counts(), (0, 0));
     directory.remove("b.kubeconfig");
@@ -279,6 +279,42 @@ async fn one_api_server_is_used_for_one_project() {
     .unwrap();
     directory.until_cities("d", "LHR").await;
     assert_eq!((directory.bench.counts(), directory.refused()), ((2, 0), 0));
+}
+
+/// An address can lead to another API server without a change of the kubeconfig.
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_is_exchanged_is_noticed() {
+    let (a, b) = (server("1", "DFW"), server("2", "LHR"));
+    let files = [("a.kubeconfig", "at a"), ("b.kubeconfig", "at b")];
+    let directory = Directory::start(&files, &[("at a", &a), ("at b", &b)]);
+    directory.until_cities("a", "DFW").await;
+    directory.until_cities("b", "LHR").await;
+    let (of_a, of_b) = (directory.project("a"), directory.project("b"));
+    let becomes = |uid: &str| {
+        a.remove::<Namespace>("", "default");
+        a.put(objects::namespace("default", uid));
+    };
+    becomes("3");
+    let is_another = |bench: &Bench| {
+        let project = bench.projects.get(of_a.name());
+        project.is_ok_and(|it| !Arc::ptr_eq(&it, &of_a))
+    };
+    directory.bench.until(is_another).await;
+    directory.until_cities("a", "DFW").await;
+
+    // It is the API server of the other project now.
+    becomes("2");
+    directory.until_refused(1).await;
+    assert_eq!(directory.bench.cities("a"), not_in_use("a"));
+    assert!(Arc::ptr_eq(&of_b, &directory.project("b")));
+
+    // An API server that does not answer stays.
+    becomes("1");
+    directory.until_cities("a", "DFW").await;
+    let of_a = directory.project("a");
+    a.fail(Fault::refuse(503).of::<Namespace>());
+    sleep(Duration::from_mins(3)).await;
+    assert!(Arc::ptr_eq(&of_a, &directory.project("a")));
 }
 
 #[tokio::test(start_paused = true)]
