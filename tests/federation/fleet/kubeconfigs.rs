@@ -4,7 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
-use api::{Instance, Workload, WorkloadDeployment, condition, labels};
+use api::{Instance, WorkloadDeployment, labels};
+use harness::audit::{AuditPosition, Write};
 use harness::milo::MiloUser;
 use harness::{Federation, wait};
 use k8s_openapi::api::core::v1::Namespace;
@@ -122,7 +123,7 @@ pub(crate) async fn projects_from_kubeconfigs(federation: &Federation) -> anyhow
     directory.write(three, &kubeconfig)?;
     directory.until(3, 0).await?;
 
-    a_removed_file_deletes_nothing(&directory, &second).await?;
+    a_removed_file_deletes_nothing(&directory, &second, &third).await?;
 
     // New credentials.
     directory.write(one, &directory.kubeconfig(one)?)?;
@@ -157,29 +158,48 @@ pub(crate) async fn projects_from_kubeconfigs(federation: &Federation) -> anyhow
     Ok(())
 }
 
-/// The file of the second project is removed, and given back after the project has changed.
+/// The file of the second project is removed, and given back after the project has changed. Meanwhile, a change of
+/// another project goes to its cell and back, and a manager that deleted or changed something for the removed project
+/// would have done so, too.
 async fn a_removed_file_deletes_nothing(
     directory: &Directory<'_>,
     project: &FleetProject<'_>,
+    other: &FleetProject<'_>,
 ) -> anyhow::Result<()> {
     let name = PROJECTS[1];
     let deployments = project.on_hub::<WorkloadDeployment>();
     let before = deployments.get("web-us-dfw").await?;
+    let plane = project.plane.plane().await;
+    let position = AuditPosition::now([directory.fleet.federation.hub(), &*plane])?;
     directory.remove(name)?;
     directory.until(2, 0).await?;
     project.scale(2).await?;
+    for instances in [1, 2] {
+        other.scale(instances).await?;
+        other.until_settled(instances).await?;
+    }
+    let writes = position.writes()?;
+    let of_manager = |it: &&Write| it.is_ours() && !it.user_agent.contains("cell");
+    let of_other = format!("{}/", other.hub_namespace);
+    let is_seen = writes.iter().filter(of_manager);
+    ensure!(
+        is_seen.clone().any(|it| it.object.starts_with(&of_other)),
+        "the audit log has no write for the other project"
+    );
+    let (on_hub, of_hub) = (
+        format!("{}/", project.hub_namespace),
+        project.hub_namespace.as_str(),
+    );
+    let wrong = is_seen.filter(|it| {
+        it.plane == plane.name() || it.object.starts_with(&on_hub) || it.object == of_hub
+    });
+    let wrong: Vec<_> = wrong.map(ToString::to_string).collect();
+    ensure!(wrong.is_empty(), "written without a kubeconfig: {wrong:?}");
     let after = deployments.get("web-us-dfw").await?;
     assert_eq!(after.uid(), before.uid());
     assert_eq!(after.metadata.generation, before.metadata.generation);
     assert_eq!(copies(project).await?, 1);
-    let untouched = project.api::<Workload>().get("web").await?;
-    let status = untouched.status.unwrap_or_default();
-    let available = condition::find(&status.conditions, "Available");
-    assert_ne!(
-        available.and_then(|it| it.observed_generation),
-        untouched.metadata.generation,
-        "compute-federation wrote to a project without a kubeconfig"
-    );
+    drop(plane);
     directory.write(name, &directory.kubeconfig(name)?)?;
     project.until_settled(2).await?;
     let after = deployments.get("web-us-dfw").await?;
