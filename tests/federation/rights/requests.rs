@@ -33,6 +33,11 @@ const PROVOKED: &[Provoked] = &[
         reason: RESTART,
     },
     Provoked {
+        test: "summaries::cells_and_instances",
+        server: ["summaries", "dfw2"],
+        reason: RESTART,
+    },
+    Provoked {
         test: "orphans::nothing_is_deleted_without_an_answer_of_the_project",
         server: ["silent", "silent"],
         reason: RESTART,
