@@ -207,7 +207,7 @@ pub enum FilterOperator {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [{
-    "rule": "self.__function__ == 'Count' || has(self.column)",
+    "rule": "self.function == 'Count' || has(self.column)",
     "message": "Sum, Min and Max need a column",
 }]))]
 pub struct SummaryAggregate {
