@@ -51,6 +51,8 @@ pub(crate) struct ProjectCaches {
     pub(crate) instances: Cache<Instance>,
     /// The WorkloadSummaries. A project's API server may not serve them.
     pub(crate) summaries: Cache<WorkloadSummary>,
+    /// The WorkloadSummaries, indexed by namespace and age.
+    pub(crate) summaries_by_age: Index<WorkloadSummary>,
     /// How often the WorkloadSummaries are evaluated.
     pub(crate) pace: Pace,
     pub(crate) data: ProjectData,

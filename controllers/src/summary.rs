@@ -1,5 +1,6 @@
 //! Evaluates the queries of WorkloadSummaries from the caches (docs/operate/summaries.md).
 
+pub(crate) mod by_age;
 mod observe;
 pub(crate) mod pace;
 mod path;
@@ -14,7 +15,6 @@ use std::sync::Arc;
 
 use api::WorkloadSummary;
 use api::reasons::workload_summary as reason;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use multicluster::Outcome;
 use serde_json::json;
 use tokio::time::Instant;
@@ -26,6 +26,7 @@ use crate::runtime::keys::ProjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
+use by_age::oldest;
 use observe::Observer;
 use plan::{NoResult, Table, changed_status, evaluate};
 use query::Query;
@@ -87,7 +88,8 @@ impl SummaryController {
         key: &ProjectKey,
         summary: &WorkloadSummary,
     ) -> Result<Table, NoResult> {
-        if !is_evaluated(project.summaries.metadata(&key.namespace), &key.name) {
+        let evaluated = oldest(&project.summaries_by_age, &key.namespace);
+        if !evaluated.iter().any(|(_, name)| *name == key.name) {
             return Err(NoResult {
                 reason: reason::TOO_MANY_SUMMARIES,
                 message: format!("the namespace has {SUMMARIES_MAX} older summaries"),
@@ -109,14 +111,4 @@ impl SummaryController {
             &observer.observe(&query, former, &cell, context.now()),
         )
     }
-}
-
-/// Returns whether the summary of this name is one of the oldest of its namespace.
-fn is_evaluated(mut summaries: Vec<ObjectMeta>, name: &str) -> bool {
-    if summaries.len() <= SUMMARIES_MAX {
-        return true;
-    }
-    summaries.sort_by_cached_key(|it| (it.creation_timestamp.clone(), it.name.clone()));
-    let mut oldest = summaries.iter().take(SUMMARIES_MAX);
-    oldest.any(|it| it.name.as_deref() == Some(name))
 }

@@ -11,7 +11,7 @@ use kube::Resource;
 use crate::objects::{Namespace, StringMap};
 
 /// A namespace of a project.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Upstream {
     pub(crate) project: ProjectName,
     pub(crate) namespace: String,

@@ -18,6 +18,7 @@ use crate::projects::SyncedProjects;
 use crate::referenced_data::project_data::index_value;
 use crate::runtime::keys::ProjectKey;
 use crate::runtime::triggers::lookups::{HubLookups, ProjectLookups};
+use crate::summary::by_age::oldest;
 use crate::workload::network_key;
 
 /// The hub and the projects that are served. Cheap to clone.
@@ -93,10 +94,10 @@ impl HubLookups for HubView {
         let Ok(project) = self.projects.get(&upstream.project) else {
             return Vec::new();
         };
-        let summaries = project.summaries.metadata(&upstream.namespace);
-        let keys = summaries.iter();
-        keys.map(|it| ProjectKey::of(&upstream.project, it))
-            .collect()
+        let summaries = oldest(&project.summaries_by_age, &upstream.namespace).into_iter();
+        let keys = summaries
+            .map(|(namespace, name)| ProjectKey::new(&upstream.project, &namespace, &name));
+        keys.collect()
     }
 
     fn all_summaries(&self) -> Vec<ProjectKey> {
@@ -121,6 +122,8 @@ pub(super) struct ProjectView {
     pub(super) deployments_on: Index<WorkloadDeployment>,
     pub(super) instances: Cache<Instance>,
     pub(super) summaries: Cache<WorkloadSummary>,
+    /// The WorkloadSummaries, indexed by namespace and age.
+    pub(super) summaries_by_age: Index<WorkloadSummary>,
 }
 
 impl ProjectLookups for ProjectView {
@@ -148,8 +151,8 @@ impl ProjectLookups for ProjectView {
         self.summaries.keys()
     }
 
-    fn summaries_in(&self, namespace: &str) -> Vec<ObjectMeta> {
-        self.summaries.metadata(namespace)
+    fn summaries_in(&self, namespace: &str) -> Vec<NamespacedName> {
+        oldest(&self.summaries_by_age, namespace)
     }
 
     fn deployments_in(&self, namespace: &str) -> Vec<ObjectMeta> {
@@ -200,7 +203,7 @@ impl ProjectLookups for RemovedProject {
         Vec::new()
     }
 
-    fn summaries_in(&self, _namespace: &str) -> Vec<ObjectMeta> {
+    fn summaries_in(&self, _namespace: &str) -> Vec<NamespacedName> {
         Vec::new()
     }
 

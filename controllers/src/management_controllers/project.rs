@@ -28,6 +28,7 @@ use crate::referenced_data::companion::Companions;
 use crate::referenced_data::project_data::{DataReflectors, sources_of, sources_of_metadata};
 use crate::runtime::triggers::{NO_OBJECT, ProjectSource};
 use crate::runtime::wiring::Watches;
+use crate::summary::by_age::{by_age, by_age_of_metadata};
 use crate::summary::pace::Pace;
 use crate::workload::{networks_of, workload_of, workload_of_undecodable};
 
@@ -295,6 +296,8 @@ pub(crate) struct ProjectReflectors {
     instances: Reflector<Instance>,
     networks: Reflector<Network>,
     summaries: Reflector<WorkloadSummary>,
+    /// The WorkloadSummaries, indexed by namespace and age.
+    summaries_by_age: Index<WorkloadSummary>,
     data: DataReflectors,
     /// The WorkloadDeployments, indexed by the ConfigMaps and Secrets that they use or list.
     deployments_on: Index<WorkloadDeployment>,
@@ -304,6 +307,7 @@ impl ProjectReflectors {
     pub(crate) fn new(project: &ProjectName, metrics: &Metrics) -> Self {
         let plane = format!("project/{project}");
         let deployments = Reflector::of_many(&plane, PROJECTS, metrics);
+        let summaries = Reflector::of_many(&plane, PROJECTS, metrics).optional();
         Self {
             workloads: Reflector::of_many(&plane, PROJECTS, metrics),
             deployments_on: deployments.index_all(sources_of, sources_of_metadata),
@@ -311,7 +315,8 @@ impl ProjectReflectors {
             namespaces: Reflector::of_many(&plane, PROJECTS, metrics),
             instances: Reflector::of_many(&plane, PROJECTS, metrics),
             networks: Reflector::of_many(&plane, PROJECTS, metrics),
-            summaries: Reflector::of_many(&plane, PROJECTS, metrics).optional(),
+            summaries_by_age: summaries.index_all(by_age, by_age_of_metadata),
+            summaries,
             data: DataReflectors::new(project, PROJECTS, metrics),
         }
     }
@@ -332,6 +337,7 @@ impl ProjectReflectors {
             for_policies: deployments.index_all(kinds::of_upstream, kinds::of_unreadable_upstream),
             instances: self.instances.cache(),
             summaries: self.summaries.cache(),
+            summaries_by_age: self.summaries_by_age.clone(),
             pace: Pace::default(),
             data: self.data.caches(self.deployments_on.clone()),
         }
@@ -348,6 +354,7 @@ impl ProjectReflectors {
             deployments_on: self.deployments_on.clone(),
             instances: self.instances.cache(),
             summaries: self.summaries.cache(),
+            summaries_by_age: self.summaries_by_age.clone(),
         }
     }
 

@@ -1,6 +1,8 @@
 //! The triggers of summaries. They are changes of a summary, and of the objects that it shows.
 //!
-//! Each change wakes all summaries of its namespace. The pace of a summary bounds how often it is evaluated (`pace.rs`).
+//! Each change wakes all summaries of its namespace that are evaluated. The pace of a summary bounds how often it is evaluated (`pace.rs`).
+
+use std::collections::BTreeSet;
 
 use api::DEFAULT_NAMESPACE;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -104,12 +106,16 @@ pub(crate) const ON_HUB: &[Trigger<HubSource, dyn HubLookups, ProjectKey>] = &[
         keys: |change, hub| {
             let cell = change.current.or(change.former);
             let cell = cell.and_then(|cell| cell.name.as_deref());
-            let bindings = cell.map(|cell| hub.bindings_of_cell(cell));
-            let bindings = bindings.into_iter().flatten();
-            bindings
-                .filter_map(|it| hub.upstream_of(it.meta().namespace.as_deref()?))
-                .flat_map(|upstream| hub.summaries_in(&upstream))
-                .collect()
+            let bindings = cell.map_or_else(Vec::new, |cell| hub.bindings_of_cell(cell));
+            // A cell can have many bindings of one namespace.
+            let namespaces = bindings
+                .iter()
+                .filter_map(|it| it.meta().namespace.as_deref());
+            let namespaces: BTreeSet<_> = namespaces.collect();
+            let upstreams = namespaces.into_iter().filter_map(|it| hub.upstream_of(it));
+            let upstreams: BTreeSet<_> = upstreams.collect();
+            let keys = upstreams.iter().flat_map(|it| hub.summaries_in(it));
+            keys.collect()
         },
     },
 ];
@@ -123,9 +129,9 @@ fn in_namespaces(change: Change<'_>, project: &(dyn ProjectLookups + 'static)) -
 
 fn of_namespace(namespace: &str, project: &dyn ProjectLookups) -> Vec<ProjectKey> {
     let summaries = project.summaries_in(namespace).into_iter();
-    summaries
-        .map(|it| ProjectKey::of(project.project(), &it))
-        .collect()
+    let keys =
+        summaries.map(|(namespace, name)| ProjectKey::new(project.project(), &namespace, &name));
+    keys.collect()
 }
 
 /// Returns the summaries in the project's namespace that the hub namespace of an object belongs to.
@@ -138,11 +144,15 @@ fn in_hub_namespaces(change: Change<'_>, hub: &(dyn HubLookups + 'static)) -> Ve
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use api::annotations;
 
     use super::*;
     use crate::runtime::triggers::cases::{TriggerCase, assert_cases};
-    use crate::runtime::triggers::fakes::{FakeHub, FakeProject, acme, hub_namespace, named};
+    use crate::runtime::triggers::fakes::{
+        FakeHub, FakeProject, acme, binding, hub_namespace, named,
+    };
 
     fn keys(names: &[(&str, &str)]) -> Vec<ProjectKey> {
         let keys = names.iter();
@@ -191,6 +201,28 @@ mod tests {
             case("unserved", ProjectSource::Unserved, None, None, &[]),
         ];
         assert_cases::<_, dyn ProjectLookups, _>(ON_PROJECT, &cases, &FakeProject::new());
+    }
+
+    #[test]
+    fn a_cell_with_many_copies_wakes_each_summary_once() {
+        let mut hub = FakeHub::new();
+        let bindings = ["api", "shop"].map(|name| {
+            let binding = binding("ns-1", name, "WorkloadDeployment", "dfw1");
+            Arc::new(binding)
+        });
+        hub.bindings.extend(bindings);
+        let cell = hub_namespace("dfw1", None);
+        let change = Change {
+            former: None,
+            current: Some(&cell),
+        };
+        let rows = ON_HUB.iter();
+        let rows = rows.filter(|row| row.source == HubSource::CellReachability);
+        let woken: Vec<_> = rows.flat_map(|row| (row.keys)(change, &hub)).collect();
+        assert_eq!(
+            woken,
+            keys(&[("default", "by-cell"), ("default", "by-city")])
+        );
     }
 
     #[test]

@@ -227,6 +227,16 @@ impl<K: Resource> Contents<K> {
         index.flat_map(move |index| index.first_of_each(prefix))
     }
 
+    /// Returns the objects of the values of an index that have this prefix, in the order of the values.
+    pub(super) fn with_prefix(
+        &self,
+        index: usize,
+        prefix: &str,
+    ) -> impl Iterator<Item = &NamespacedName> {
+        let index = self.indexes.get(index).into_iter();
+        index.flat_map(move |index| index.with_prefix(prefix))
+    }
+
     /// Returns the objects that have a value in an index.
     pub(super) fn indexed(
         &self,

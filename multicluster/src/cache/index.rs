@@ -75,6 +75,14 @@ impl<K: Resource> Index<K> {
         }
     }
 
+    /// Returns namespace and name of the objects with the lowest values that have this prefix, in the order of their
+    /// values. At most `max` objects are visited.
+    pub fn lowest(&self, prefix: &str, max: usize) -> Vec<NamespacedName> {
+        let contents = self.cache.inner.read();
+        let lowest = contents.with_prefix(self.position, prefix);
+        lowest.take(max).cloned().collect()
+    }
+
     /// Returns the namespace and name of each object that has this value, sorted.
     pub fn keys(&self, value: &str) -> Vec<NamespacedName> {
         let contents = self.cache.inner.read();
@@ -138,6 +146,27 @@ mod tests {
             shown,
             expected.map(|(name, is_read)| (name.to_owned(), is_read))
         );
+    }
+
+    #[test]
+    fn the_lowest_values_with_a_prefix_are_in_their_order() {
+        let cache = Cache::<ConfigMap>::default();
+        let index = Index::new(cache.clone(), Values::new(colours, |_| Vec::new()));
+        for (name, value) in [
+            ("a", "n/3"),
+            ("b", "n/1"),
+            ("c", "n/1"),
+            ("d", "n/2"),
+            ("e", "m/0"),
+        ] {
+            let entry = entry(name, 1, &json!({"x": value}));
+            cache.inner.write().insert(entry);
+        }
+        let lowest = |max| {
+            let lowest = index.lowest("n/", max).into_iter();
+            lowest.map(|(_, name)| name).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!((lowest(3), lowest(9)), ("b c d".into(), "b c d a".into()));
     }
 
     #[test]

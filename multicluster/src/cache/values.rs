@@ -33,11 +33,19 @@ impl<K> Values<K> {
 
     /// Returns the first object of each value that has this prefix.
     pub(super) fn first_of_each(&self, prefix: &str) -> impl Iterator<Item = &NamespacedName> {
-        let values = self
-            .keys
-            .range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
+        self.range(prefix).filter_map(BTreeSet::first)
+    }
+
+    /// Returns the objects of the values that have this prefix, in the order of the values.
+    pub(super) fn with_prefix(&self, prefix: &str) -> impl Iterator<Item = &NamespacedName> {
+        self.range(prefix).flatten()
+    }
+
+    fn range(&self, prefix: &str) -> impl Iterator<Item = &BTreeSet<NamespacedName>> {
+        let from = (Bound::Included(prefix), Bound::Unbounded);
+        let values = self.keys.range::<str, _>(from);
         let values = values.take_while(move |(value, _)| value.starts_with(prefix));
-        values.filter_map(|(_, keys)| keys.first())
+        values.map(|(_, keys)| keys)
     }
 
     pub(super) fn insert(&mut self, key: &NamespacedName, entry: &CacheEntry<K>) {

@@ -268,8 +268,8 @@ impl ProjectLookups for FakeProject {
         names(self.hub.summaries.clone())
     }
 
-    fn summaries_in(&self, namespace: &str) -> Vec<ObjectMeta> {
-        in_namespace(&self.hub.summaries, namespace)
+    fn summaries_in(&self, namespace: &str) -> Vec<NamespacedName> {
+        names(in_namespace(&self.hub.summaries, namespace))
     }
 
     fn deployments_in(&self, namespace: &str) -> Vec<ObjectMeta> {

@@ -49,8 +49,8 @@ pub(crate) trait HubLookups {
     /// Returns the WorkloadDeployments of all projects that this process serves.
     fn all_deployments(&self) -> Vec<ProjectKey>;
 
-    /// Returns the WorkloadSummaries in a namespace of a project. Returns an empty list for a project that this process
-    /// does not serve.
+    /// Returns the WorkloadSummaries in a namespace of a project that are evaluated: the oldest ones. Returns an empty
+    /// list for a project that this process does not serve.
     fn summaries_in(&self, upstream: &Upstream) -> Vec<ProjectKey>;
 
     /// Returns the WorkloadSummaries of all projects that this process serves.
@@ -98,8 +98,8 @@ pub(crate) trait ProjectLookups {
     /// Returns all WorkloadSummaries.
     fn summaries(&self) -> Vec<NamespacedName>;
 
-    /// Returns the metadata of the WorkloadSummaries in a namespace.
-    fn summaries_in(&self, namespace: &str) -> Vec<ObjectMeta>;
+    /// Returns the WorkloadSummaries in a namespace that are evaluated: the oldest ones.
+    fn summaries_in(&self, namespace: &str) -> Vec<NamespacedName>;
 
     /// Returns the metadata of the WorkloadDeployments in a namespace.
     fn deployments_in(&self, namespace: &str) -> Vec<ObjectMeta>;
