@@ -628,6 +628,17 @@ const WRITTEN: &[WrittenCondition] = &[
         PROJECT,
         workload_summary::CURRENT,
         False,
+        of_summary::TOO_EXPENSIVE,
+        (
+            "The query needs more work than one summary may cause. The status has no rows.",
+            "Select fewer Workloads, or use fewer or simpler columns.",
+        ),
+    ),
+    written(
+        SUMMARY,
+        PROJECT,
+        workload_summary::CURRENT,
+        False,
         of_summary::TOO_MANY_SUMMARIES,
         (
             "The namespace has more summaries than are evaluated. The status has no rows.",

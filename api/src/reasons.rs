@@ -92,6 +92,8 @@ pub mod workload_summary {
     pub const INVALID_QUERY: &str = "InvalidQuery";
     /// The query selects more rows than one summary may have.
     pub const TOO_MANY_ROWS: &str = "TooManyRows";
+    /// The query needs more work than one summary may cause.
+    pub const TOO_EXPENSIVE: &str = "TooExpensive";
     /// The namespace has more summaries than are evaluated.
     pub const TOO_MANY_SUMMARIES: &str = "TooManySummaries";
 }

@@ -10,6 +10,7 @@ mod query;
 mod reconcile_tests;
 pub(crate) mod triggers;
 mod value;
+pub(crate) mod work;
 
 use std::sync::Arc;
 

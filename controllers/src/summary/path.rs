@@ -10,6 +10,8 @@ mod segment;
 use segment::{Segment, Step};
 use serde_json::Value;
 
+use super::work::Work;
+
 /// The path of a column.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct FieldPath {
@@ -40,10 +42,14 @@ impl FieldPath {
     /// # Errors
     ///
     /// A sentence if there are several.
-    pub(super) fn find<'v>(&self, document: &'v Value) -> Result<Option<&'v Value>, String> {
+    pub(super) fn find<'v>(
+        &self,
+        document: &'v Value,
+        work: &mut Work,
+    ) -> Result<Option<&'v Value>, String> {
         let mut found = vec![document];
         for segment in &self.segments {
-            found = segment.of(found);
+            found = segment.of(found, work);
         }
         match found.as_slice() {
             [] => Ok(None),

@@ -12,11 +12,12 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::query::Query;
-use cells::cells;
+use super::work::Work;
+use cells::{cells, former_cells};
 pub(super) use observed::{HubCopy, Observed, ObservedDeployment};
-use rows::Row;
+use rows::{Row, shared_document};
 
-/// Most rows that one summary evaluates. It bounds the time of an evaluation.
+/// Most rows that one summary evaluates. It bounds the memory of an evaluation, and [`super::work::WORK_MAX`] bounds the time.
 pub(crate) const ROWS_EVALUATED_MAX: usize = 10_000;
 /// Most rows or groups in the status of a summary.
 pub(crate) const ROWS_SHOWN_MAX: usize = 500;
@@ -46,11 +47,12 @@ pub(super) struct NoResult {
 ///
 /// # Errors
 ///
-/// [`NoResult`] if there are too many rows.
+/// [`NoResult`] if there are too many rows, or if the evaluation needs too much work.
 pub(super) fn evaluate(query: &Query, observed: &Observed<'_>) -> Result<Table, NoResult> {
     let mut all = Vec::new();
     let mut evaluated = 0_usize;
-    let mut add = |row: Row<'_>| {
+    let mut work = Work::default();
+    let mut add = |row: Row<'_>, work: &mut Work| {
         evaluated += 1;
         if evaluated > ROWS_EVALUATED_MAX {
             return Err(NoResult {
@@ -60,21 +62,26 @@ pub(super) fn evaluate(query: &Query, observed: &Observed<'_>) -> Result<Table, 
                 ),
             });
         }
-        all.extend(row.evaluate(query));
+        all.extend(row.evaluate(query, work)?);
         Ok(())
     };
     match query.rows {
         SummaryRows::Cells => {
+            let former = former_cells(observed.former);
             for deployment in &observed.deployments {
-                for cell in cells(deployment, query, observed) {
-                    add(Row::of_cell(deployment, cell))?;
+                let shared = shared_document(deployment, query);
+                work.add_document(&shared);
+                let cells = cells(deployment, query, observed, &former, &mut work);
+                work.check()?;
+                for cell in cells {
+                    add(Row::of_cell(deployment, &shared, cell), &mut work)?;
                 }
             }
         }
         SummaryRows::Instances => {
             for (of, instance) in &observed.instances {
                 if let Some(deployment) = observed.deployments.get(*of) {
-                    add(Row::of_instance(deployment, instance))?;
+                    add(Row::of_instance(deployment, instance), &mut work)?;
                 }
             }
         }

@@ -139,6 +139,12 @@ impl Query {
         columns.any(|column| column.path.root().is_none_or(|root| root == field))
     }
 
+    /// Returns whether a column reads the document as a whole.
+    pub(super) fn reads_all(&self) -> bool {
+        let mut columns = self.columns.iter();
+        columns.any(|column| column.path.root().is_none())
+    }
+
     /// Returns whether the result has groups instead of rows.
     pub(super) fn is_grouped(&self) -> bool {
         !self.group_by.is_empty() || !self.aggregates.is_empty()

@@ -296,6 +296,12 @@ const CONSTANTS: [(&str, &str, &str); 82] = [
     ),
     (
         "controllers",
+        "WORK_MAX",
+        "Most units of work of one evaluation of a WorkloadSummary: values of documents, visited values, comparisons and 64 \
+         bytes of text.",
+    ),
+    (
+        "controllers",
         "ROWS_SHOWN_MAX",
         "Most rows or groups in the status of a WorkloadSummary.",
     ),

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::summary::work::Work;
+
 /// A part of a path.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Segment {
@@ -36,12 +38,19 @@ pub(super) enum Literal {
 
 impl Segment {
     /// Returns the values that the segment selects below these values.
-    pub(super) fn of<'v>(&self, values: Vec<&'v Value>) -> Vec<&'v Value> {
+    pub(super) fn of<'v>(&self, values: Vec<&'v Value>, work: &mut Work) -> Vec<&'v Value> {
+        work.add(values.len());
         let values = values.into_iter();
         match self {
             Self::Step(step) => values.filter_map(|it| step.of(it)).collect(),
             Self::Filter(comparisons) => {
-                let holds = |value: &&Value| comparisons.iter().all(|it| it.holds(value));
+                let holds = |value: &&Value| {
+                    work.add(1);
+                    comparisons.iter().all(|it| {
+                        work.add(1 + it.of.len());
+                        it.holds(value)
+                    })
+                };
                 values.flat_map(children).filter(holds).collect()
             }
         }

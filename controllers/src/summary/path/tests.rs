@@ -54,7 +54,11 @@ fn paths_find_single_values() {
     ] {
         let document = document();
         let found = FieldPath::parse(path).unwrap();
-        assert_eq!(found.find(&document), Ok(Some(&expected)), "{path}");
+        assert_eq!(
+            found.find(&document, &mut Work::default()),
+            Ok(Some(&expected)),
+            "{path}"
+        );
     }
 }
 
@@ -72,14 +76,18 @@ fn a_path_without_a_value_finds_nothing() {
         "$.status.conditions[?@=='x']",
     ] {
         let found = FieldPath::parse(path).unwrap();
-        assert_eq!(found.find(&document()), Ok(None), "{path}");
+        assert_eq!(
+            found.find(&document(), &mut Work::default()),
+            Ok(None),
+            "{path}"
+        );
     }
 }
 
 #[test]
 fn several_values_are_an_error() {
     let path = FieldPath::parse("$.status.conditions[?@.type != 'x'].type").unwrap();
-    let problem = path.find(&document()).unwrap_err();
+    let problem = path.find(&document(), &mut Work::default()).unwrap_err();
     assert_eq!(problem, "the path finds 2 values");
 }
 
@@ -191,7 +199,7 @@ proptest! {
     #[test]
     fn a_path_finds_what_another_implementation_of_rfc_9535_finds(document in values(), path in paths()) {
         let others = document.query(&path).unwrap();
-        match FieldPath::parse(&path).unwrap().find(&document) {
+        match FieldPath::parse(&path).unwrap().find(&document, &mut Work::default()) {
             Ok(found) => prop_assert_eq!(Vec::from_iter(found), others),
             Err(_) => prop_assert!(others.len() > 1),
         }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::observed::{HubCopy, Observed, ObservedDeployment};
 use crate::hub::cells::{CellState, nowhere};
 use crate::summary::query::Query;
+use crate::summary::work::Work;
 
 /// Longest message of a row, in bytes. A message can contain the error of an API server.
 const MESSAGE_MAX: usize = 512;
@@ -55,8 +56,11 @@ pub(super) fn cells(
     deployment: &ObservedDeployment,
     query: &Query,
     observed: &Observed<'_>,
+    former: &FormerCells<'_>,
+    work: &mut Work,
 ) -> Vec<Cell> {
     let since = Since {
+        former,
         deployment: deployment.deployment.metadata.name.as_deref(),
         observed,
     };
@@ -83,7 +87,7 @@ pub(super) fn cells(
     if let Some((decided, message)) = nowhere(binding) {
         return nowhere_yet(row_reason::NO_MATCHING_CELL, message, Some(decided));
     }
-    let mut items = items(binding);
+    let mut items = items(binding, work);
     let targets = binding.spec.clusters.iter().map(|it| it.name.clone());
     let mut names = targets.map(|name| (name, true)).collect::<BTreeMap<_, _>>();
     for name in items.keys() {
@@ -169,12 +173,13 @@ impl Item {
 
 /// Returns the items of a binding by cell. Items that cannot be decoded are left out, as if the cell did not report. Of
 /// several items of a cell, the first with a report counts.
-fn items(binding: &ResourceBinding) -> BTreeMap<String, Item> {
+fn items(binding: &ResourceBinding, work: &mut Work) -> BTreeMap<String, Item> {
     let mut items = BTreeMap::<String, Item>::new();
     let status = binding.status.as_ref();
     let Some(text) = status.and_then(|status| status.aggregated_status.as_ref()) else {
         return items;
     };
+    work.add_text(text.get().len());
     let list = decode::for_each_of(text.get(), |item: &RawValue| {
         let Ok(item) = decode::from_str::<Item>(item.get()) else {
             return;
@@ -205,8 +210,19 @@ fn created(deployment: &WorkloadDeployment) -> Option<Timestamp> {
     Some(created.0)
 }
 
+/// The rows of the last evaluation, by WorkloadDeployment and cell.
+pub(super) type FormerCells<'a> = BTreeMap<(&'a str, Option<&'a str>), &'a SummaryRow>;
+
+/// Returns the rows of the last evaluation by WorkloadDeployment and cell.
+pub(super) fn former_cells(rows: &[SummaryRow]) -> FormerCells<'_> {
+    let rows = rows.iter();
+    rows.map(|row| ((row.deployment.as_str(), row.cell.as_deref()), row))
+        .collect()
+}
+
 /// Finds out since when a reason holds.
 struct Since<'a> {
+    former: &'a FormerCells<'a>,
     deployment: Option<&'a str>,
     observed: &'a Observed<'a>,
 }
@@ -221,13 +237,11 @@ impl Since<'_> {
         message: &str,
         known: Option<Timestamp>,
     ) -> Why {
-        let is_former = |row: &&SummaryRow| {
-            row.cell.as_deref() == cell
-                && Some(row.deployment.as_str()) == self.deployment
-                && row.state == Some(state)
-                && row.reason.as_deref() == Some(reason)
+        let former = || {
+            let row = self.former.get(&(self.deployment?, cell))?;
+            let is_same = row.state == Some(state) && row.reason.as_deref() == Some(reason);
+            row.since.clone().filter(|_| is_same)
         };
-        let former = || self.observed.former.iter().find(is_former)?.since.clone();
         let now = self.observed.now;
         // `metav1.Time` has whole seconds.
         let whole =

@@ -6,11 +6,16 @@ use api::workload_summary::{Scalar, SummaryRow};
 use kube::ResourceExt;
 use serde_json::{Map, Value, json};
 
+use super::NoResult;
 use super::cells::Cell;
 use super::observed::ObservedDeployment;
 use crate::objects::label;
 use crate::summary::query::{Filter, Query, Test};
 use crate::summary::value::{Ordered, scalar};
+use crate::summary::work::Work;
+
+/// Field of the document: the WorkloadDeployment.
+const DEPLOYMENT: &str = "deployment";
 
 /// A row, and what its document is made of.
 pub(super) struct Row<'a> {
@@ -20,13 +25,31 @@ pub(super) struct Row<'a> {
 }
 
 enum Of<'a> {
-    Cell(Value),
+    Cell {
+        /// See [`shared_document`].
+        shared: &'a Value,
+        status: Value,
+    },
     Instance(&'a Instance),
+}
+
+/// Returns the part of the document that all cells of a WorkloadDeployment have in common, as far as the query reads it.
+/// It can be large, so it is made only once.
+pub(super) fn shared_document(deployment: &ObservedDeployment, query: &Query) -> Value {
+    let of = deployment.deployment.as_ref();
+    match query.reads(DEPLOYMENT) {
+        true => json!({DEPLOYMENT: {"metadata": of.metadata, "spec": of.spec}}),
+        false => Value::Null,
+    }
 }
 
 impl<'a> Row<'a> {
     /// Returns the row of a WorkloadDeployment in a cell.
-    pub(super) fn of_cell(deployment: &'a ObservedDeployment, cell: Cell) -> Self {
+    pub(super) fn of_cell(
+        deployment: &'a ObservedDeployment,
+        shared: &'a Value,
+        cell: Cell,
+    ) -> Self {
         let Cell {
             name,
             state,
@@ -44,7 +67,7 @@ impl<'a> Row<'a> {
         Self {
             shown: row,
             deployment,
-            of: Of::Cell(status),
+            of: Of::Cell { shared, status },
         }
     }
 
@@ -70,7 +93,7 @@ impl<'a> Row<'a> {
     }
 
     /// Returns the document of the row (docs/operate/summaries.md#the-document-of-a-row), with the fields that the query
-    /// reads.
+    /// reads. Unless the query reads the document as a whole, the shared part is left out.
     fn document(&mut self, query: &Query) -> Value {
         let Self {
             shown: row,
@@ -91,17 +114,18 @@ impl<'a> Row<'a> {
             json!(of_deployment.spec.placement_name)
         });
         match of {
-            Of::Cell(status) => {
-                add(
-                    "deployment",
-                    &mut || json!({"metadata": of_deployment.metadata, "spec": of_deployment.spec}),
-                );
+            Of::Cell { shared, status } => {
+                if query.reads_all()
+                    && let Some(shared) = shared.get(DEPLOYMENT)
+                {
+                    add(DEPLOYMENT, &mut || shared.clone());
+                }
                 add("reason", &mut || json!(row.reason));
                 add("state", &mut || json!(row.state));
                 add("status", &mut || status.take());
             }
             Of::Instance(instance) => {
-                add("deployment", &mut || json!(row.deployment));
+                add(DEPLOYMENT, &mut || json!(row.deployment));
                 add("metadata", &mut || json!(instance.metadata));
                 add("spec", &mut || json!(instance.spec));
                 add("status", &mut || json!(instance.status));
@@ -112,16 +136,37 @@ impl<'a> Row<'a> {
 
     /// Evaluates the columns. Returns `None` if a filter does not hold. A row for which a filter cannot be decided is
     /// kept, with the error.
-    pub(super) fn evaluate(mut self, query: &Query) -> Option<SummaryRow> {
+    ///
+    /// # Errors
+    ///
+    /// [`NoResult`] if the evaluation needs too much work.
+    pub(super) fn evaluate(
+        mut self,
+        query: &Query,
+        work: &mut Work,
+    ) -> Result<Option<SummaryRow>, NoResult> {
         let document = self.document(query);
+        work.add_document(&document);
+        work.check()?;
         let mut row = self.shown;
         for column in &query.columns {
-            let found = column.path.find(&document);
+            let document = match (&self.of, column.path.root()) {
+                (Of::Cell { shared, .. }, Some(DEPLOYMENT)) => shared,
+                _ => &document,
+            };
+            let found = column.path.find(document, work);
+            work.check()?;
             match found.and_then(|value| value.map_or(Ok(None), scalar)) {
                 Ok(Some(value)) => drop(row.values.insert(column.name.clone(), value)),
                 Ok(None) => {}
                 Err(problem) => drop(row.errors.insert(column.name.clone(), problem)),
             }
+        }
+        // Each filter and each aggregate reads its value.
+        let filters = query.filters.iter().map(|it| &it.column);
+        let aggregates = query.aggregates.iter().filter_map(|it| it.column.as_ref());
+        for value in filters.chain(aggregates).chain(row.values.keys()) {
+            work.add_text(row.values.get(value).map_or(0, text_len));
         }
         let mut undecided = Vec::new();
         for filter in &query.filters {
@@ -130,14 +175,22 @@ impl<'a> Row<'a> {
             }
             match filter.holds(row.values.get(&filter.column)) {
                 Ok(true) => {}
-                Ok(false) => return None,
+                Ok(false) => return Ok(None),
                 Err(problem) => {
                     undecided.push((filter.column.clone(), format!("where: {problem}")));
                 }
             }
         }
         row.errors.extend(undecided);
-        Some(row)
+        Ok(Some(row))
+    }
+}
+
+/// Returns the length of a value that is a text.
+fn text_len(value: &Scalar) -> usize {
+    match value {
+        Scalar::Text(text) => text.len(),
+        Scalar::Bool(_) | Scalar::Integer(_) => 0,
     }
 }
 

@@ -529,6 +529,56 @@ fn too_many_rows_are_not_evaluated() {
 }
 
 #[test]
+fn an_evaluation_that_needs_too_much_work_has_no_result() {
+    let mut deployments = many(2000);
+    let mut large = json!(*deployments[0].deployment);
+    large["metadata"]["annotations"] = (0..100).map(|it| (format!("a{it}"), json!("x"))).collect();
+    deployments[0].deployment = Arc::new(object(large));
+    let comparisons = ["@ != 'y'"; 17].join(" && ");
+    let column = |at: usize, path: &str| json!({"name": format!("c{at}"), "path": path});
+    let of = |columns: usize, path: &str| {
+        let columns: Vec<_> = (0..columns).map(|at| column(at, path)).collect();
+        let observed = observed(deployments.iter().map(clone_of).collect());
+        evaluate(&query(&json!({"columns": columns})), &observed).map(|it| it.total)
+    };
+    // The deployment is in the document of each row only if a path needs it there.
+    assert_eq!(of(16, "$.deployment.metadata.name"), Ok(2000));
+    let filter = format!("$.deployment.metadata.annotations[?{comparisons}]");
+    assert_eq!(of(1, &filter), Ok(2000));
+    assert_eq!(of(16, &filter).unwrap_err().reason, "TooExpensive");
+
+    let mut text = json!(*deployments[0].deployment);
+    text["metadata"]["annotations"] = json!({"long": "x".repeat(250_000)});
+    let long = observed_deployment("web", "DFW", HubCopy::Absent);
+    let long = ObservedDeployment {
+        deployment: Arc::new(object(text)),
+        ..long
+    };
+    let cells = clone_of(&deployments[0]).copy;
+    let long = ObservedDeployment {
+        copy: cells,
+        ..long
+    };
+    let path = |path: &str| query(&json!({"columns": [column(0, path)]}));
+    let observed = observed(vec![long]);
+    let shared = evaluate(&path("$.deployment.metadata.annotations.other"), &observed);
+    assert_eq!(shared.unwrap().total, 2000);
+    let whole = evaluate(&path("$[?@.x == 1]"), &observed).unwrap_err();
+    assert_eq!(whole.reason, "TooExpensive");
+}
+
+fn clone_of(of: &ObservedDeployment) -> ObservedDeployment {
+    let HubCopy::Present(copy, binding) = &of.copy else {
+        unreachable!()
+    };
+    ObservedDeployment {
+        workload: of.workload.clone(),
+        deployment: Arc::clone(&of.deployment),
+        copy: HubCopy::Present(Arc::clone(copy), binding.clone()),
+    }
+}
+
+#[test]
 fn a_status_changes_only_with_its_result() {
     let mut summary: WorkloadSummary = object(json!({
         "metadata": {"name": "s", "generation": 4}, "spec": {"rows": "Cells", "workload": "web"},
