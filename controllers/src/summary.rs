@@ -12,12 +12,15 @@ pub(crate) mod triggers;
 mod value;
 pub(crate) mod work;
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use api::WorkloadSummary;
 use api::reasons::workload_summary as reason;
+use jiff::Timestamp;
 use multicluster::Outcome;
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use crate::hub::HubCaches;
@@ -29,6 +32,7 @@ use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use by_age::oldest;
 use observe::Observer;
+use pace::EVALUATED_EVERY;
 use plan::{NoResult, Table, changed_status, evaluate};
 use query::Query;
 
@@ -63,53 +67,77 @@ impl Controller for SummaryController {
         project.require(&project.workloads)?;
         project.require(&project.deployments)?;
         project.require(&project.instances)?;
-        let begin = Instant::now();
-        if let Some(wait) = project.pace.wait(&key, begin) {
-            return Ok(Outcome::Again(wait));
-        }
-        let result = self.result(context, &project, &key, &summary);
-        let changed = changed_status(&summary, result, context.now());
-        project.pace.note(begin, Instant::now());
+        let turn = match project.pace.begin(&key, Instant::now()) {
+            Ok(turn) => turn,
+            Err(wait) => return Ok(Outcome::Again(wait)),
+        };
+        let evaluation = Evaluation {
+            hub: Arc::clone(&self.hub),
+            project: Arc::clone(&project),
+            key: key.clone(),
+            summary: Arc::clone(&summary),
+            now: context.now(),
+        };
+        // An evaluation can take longer than a task may keep a worker thread: others renew the Lease there.
+        let changed = match spawn_blocking(move || evaluation.changed_status()).await {
+            Ok(changed) => changed,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => resume_unwind(panic),
+                // The process ends.
+                Err(_) => return Ok(Outcome::Again(EVALUATED_EVERY)),
+            },
+        };
+        let written = changed
+            .as_ref()
+            .map_or(0, |status| status.to_string().len());
+        turn.end(Instant::now(), written);
         if let Some(status) = changed {
             let summaries =
                 Collection::new(&project.client, &key.namespace, Some(&project.summaries));
             self.writer
-                .apply_status(context, &summaries, summary.as_ref(), json!(status))
+                .apply_status(context, &summaries, summary.as_ref(), status)
                 .await?;
         }
         Ok(Outcome::Settled)
     }
 }
 
-impl SummaryController {
-    fn result(
-        &self,
-        context: &ReconcileContext,
-        project: &ProjectCaches,
-        key: &ProjectKey,
-        summary: &WorkloadSummary,
-    ) -> Result<Table, NoResult> {
-        let evaluated = oldest(&project.summaries_by_age, &key.namespace);
-        if !evaluated.iter().any(|(_, name)| *name == key.name) {
+/// An evaluation of a summary.
+struct Evaluation {
+    hub: Arc<HubCaches>,
+    project: Arc<ProjectCaches>,
+    key: ProjectKey,
+    summary: Arc<WorkloadSummary>,
+    now: Timestamp,
+}
+
+impl Evaluation {
+    /// Returns the status, if it differs from the current one.
+    fn changed_status(&self) -> Option<Value> {
+        let changed = changed_status(&self.summary, self.result(), self.now);
+        changed.map(|status| json!(status))
+    }
+
+    fn result(&self) -> Result<Table, NoResult> {
+        let evaluated = oldest(&self.project.summaries_by_age, &self.key.namespace);
+        if !evaluated.iter().any(|(_, name)| *name == self.key.name) {
             return Err(NoResult {
                 reason: reason::TOO_MANY_SUMMARIES,
                 message: format!("the namespace has {SUMMARIES_MAX} older summaries"),
             });
         }
-        let query = Query::of(&summary.spec).map_err(|message| NoResult {
+        let query = Query::of(&self.summary.spec).map_err(|message| NoResult {
             reason: reason::INVALID_QUERY,
             message,
         })?;
         let observer = Observer {
             hub: &self.hub,
-            project,
-            key,
+            project: &self.project,
+            key: &self.key,
         };
-        let former = summary.status.as_ref().map_or(&[][..], |it| &it.rows);
+        let former = self.summary.status.as_ref();
+        let former = former.map_or(&[][..], |it| &it.rows);
         let cell = |cell: &str| self.hub.cells.state(cell);
-        evaluate(
-            &query,
-            &observer.observe(&query, former, &cell, context.now()),
-        )
+        evaluate(&query, &observer.observe(&query, former, &cell, self.now))
     }
 }

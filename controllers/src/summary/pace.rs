@@ -12,55 +12,115 @@ use crate::runtime::keys::ProjectKey;
 /// Shortest time between two evaluations of a summary.
 pub(crate) const EVALUATED_EVERY: Duration = Duration::from_secs(1);
 
+/// Bytes of its status that a summary writes per second at most, on average. Each write has the whole status, so a summary
+/// with a large status is evaluated less often.
+pub(crate) const BYTES_PER_SECOND: u32 = 16 * 1024;
+
 /// The pause of all summaries of a project after an evaluation, as a multiple of the duration of the evaluation. So the
 /// summaries of one project use about a tenth of a processor.
 pub(crate) const PAUSE_PER_EVALUATION: u32 = 9;
 
-/// The pace of the summaries of a project.
+/// Longest pause after an evaluation.
+pub(crate) const PAUSE_MAX: Duration = Duration::from_mins(1);
+
+/// The time between the next attempts of two summaries of a project that wait for others.
+const SLOT: Duration = Duration::from_millis(10);
+
+/// The pace of the summaries of a project. One of them is evaluated at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Pace(Mutex<Evaluations>);
 
+/// Namespace and name of a summary.
+type Id = (String, String);
+
 #[derive(Debug, Default)]
 struct Evaluations {
-    /// When each summary was evaluated last, by namespace and name.
-    last: BTreeMap<(String, String), Instant>,
+    /// When each summary may be evaluated again.
+    next: BTreeMap<Id, Instant>,
+    /// When each summary that waits for others tries again.
+    slots: BTreeMap<Id, Instant>,
+    /// The last of all slots.
+    last_slot: Option<Instant>,
+    /// Whether a summary is being evaluated.
+    is_busy: bool,
     /// The end of the pause of all summaries.
     paused_until: Option<Instant>,
 }
 
+/// The turn of a summary to be evaluated. No other summary of the project has one at the same time.
+#[derive(Debug)]
+pub(super) struct Turn<'p> {
+    pace: &'p Pace,
+    id: Id,
+    begin: Instant,
+}
+
 impl Pace {
-    /// Returns how long the summary must wait. Returns `None` if it may be evaluated now, and notes the time.
-    pub(super) fn wait(&self, key: &ProjectKey, now: Instant) -> Option<Duration> {
+    /// Begins the turn of a summary.
+    ///
+    /// # Errors
+    ///
+    /// How long the summary must wait, if it has no turn now. Summaries that wait for others wait for different times.
+    pub(super) fn begin(&self, key: &ProjectKey, now: Instant) -> Result<Turn<'_>, Duration> {
         let mut evaluations = self.lock();
         let id = (key.namespace.clone(), key.name.clone());
-        let next = evaluations
-            .last
-            .get(&id)
-            .map(|last| *last + EVALUATED_EVERY);
-        let next = next.max(evaluations.paused_until);
-        let wait = next.map_or(Duration::ZERO, |next| next.saturating_duration_since(now));
-        if !wait.is_zero() {
-            return Some(wait);
+        let is_later = |time: &Instant| *time > now;
+        if let Some(next) = evaluations.next.get(&id).copied().filter(is_later) {
+            return Err(next - now);
         }
-        evaluations.last.insert(id, now);
-        None
-    }
-
-    /// Notes how long an evaluation took.
-    pub(super) fn note(&self, begin: Instant, end: Instant) {
-        let pause = end.saturating_duration_since(begin) * PAUSE_PER_EVALUATION;
-        let mut evaluations = self.lock();
-        evaluations.paused_until = evaluations.paused_until.max(Some(end + pause));
+        let slot = evaluations.slots.get(&id).copied();
+        if let Some(slot) = slot.filter(is_later) {
+            return Err(slot - now);
+        }
+        // Without a slot of its own, a summary must not overtake those that wait.
+        let others = evaluations.last_slot.filter(|_| slot.is_none());
+        let paused = evaluations.paused_until.max(others).filter(is_later);
+        if paused.is_none() && !evaluations.is_busy {
+            evaluations.is_busy = true;
+            evaluations.slots.remove(&id);
+            let begin = now;
+            let pace = self;
+            return Ok(Turn { pace, id, begin });
+        }
+        let after = evaluations.paused_until.max(evaluations.last_slot);
+        let slot = after.map_or(now, |after| after.max(now)) + SLOT;
+        evaluations.slots.insert(id, slot);
+        evaluations.last_slot = Some(slot);
+        Err(slot - now)
     }
 
     /// Forgets a summary that no longer exists.
     pub(super) fn forget(&self, key: &ProjectKey) {
         let id = (key.namespace.clone(), key.name.clone());
-        self.lock().last.remove(&id);
+        let mut evaluations = self.lock();
+        evaluations.next.remove(&id);
+        evaluations.slots.remove(&id);
     }
 
     fn lock(&self) -> MutexGuard<'_, Evaluations> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Turn<'_> {
+    /// Ends the evaluation. `written` is the size of the status that is written after it, in bytes.
+    pub(super) fn end(self, end: Instant, written: usize) {
+        let pause = end.saturating_duration_since(self.begin);
+        let pause = pause.saturating_mul(PAUSE_PER_EVALUATION);
+        let written = u32::try_from(written).unwrap_or(u32::MAX);
+        let interval = Duration::from_secs(1) * written / BYTES_PER_SECOND;
+        let mut evaluations = self.pace.lock();
+        evaluations.paused_until = Some(end + pause.min(PAUSE_MAX));
+        evaluations
+            .next
+            .insert(self.id.clone(), self.begin + interval.max(EVALUATED_EVERY));
+    }
+}
+
+impl Drop for Turn<'_> {
+    /// Lets others begin, also if the evaluation was stopped.
+    fn drop(&mut self) {
+        self.pace.lock().is_busy = false;
     }
 }
 
@@ -73,31 +133,72 @@ mod tests {
         Duration::from_millis(milliseconds)
     }
 
+    /// Returns how long the summary must wait. Otherwise it is evaluated at once.
+    fn wait(pace: &Pace, name: &str, now: Instant) -> Option<Duration> {
+        let turn = pace.begin(&project_key(name), now);
+        turn.map(|turn| turn.end(now, 0)).err()
+    }
+
     #[test]
     fn a_summary_waits_until_a_second_has_passed() {
-        let (pace, key) = (Pace::default(), project_key("web"));
+        let pace = Pace::default();
         let begin = Instant::now();
-        assert_eq!(pace.wait(&key, begin), None);
+        assert_eq!(wait(&pace, "web", begin), None);
         let later = begin + ms(300);
-        assert_eq!(pace.wait(&key, later), Some(ms(700)));
-        assert_eq!(pace.wait(&project_key("other"), later), None);
+        assert_eq!(wait(&pace, "web", later), Some(ms(700)));
+        assert_eq!(wait(&pace, "other", later), None);
         let later = begin + EVALUATED_EVERY;
-        assert_eq!(pace.wait(&key, later), None);
-        assert_eq!(pace.wait(&key, later), Some(EVALUATED_EVERY));
-        pace.forget(&key);
-        assert_eq!(pace.wait(&key, later), None);
+        assert_eq!(wait(&pace, "web", later), None);
+        assert_eq!(wait(&pace, "web", later), Some(EVALUATED_EVERY));
+        pace.forget(&project_key("web"));
+        assert_eq!(wait(&pace, "web", later), None);
+    }
+
+    #[test]
+    fn a_large_status_is_written_less_often() {
+        let (pace, key, begin) = (Pace::default(), project_key("web"), Instant::now());
+        for (bytes, expected) in [
+            (0, ms(1000)),
+            (16 * 1024, ms(1000)),
+            (24 * 1024, ms(1500)),
+            (256 * 1024, ms(16_000)),
+        ] {
+            pace.forget(&key);
+            pace.begin(&key, begin).unwrap().end(begin, bytes);
+            assert_eq!(wait(&pace, "web", begin), Some(expected));
+        }
+    }
+
+    #[test]
+    fn one_summary_of_a_project_is_evaluated_at_a_time() {
+        let (pace, begin) = (Pace::default(), Instant::now());
+        let turn = pace.begin(&project_key("web"), begin).unwrap();
+        assert_eq!(wait(&pace, "a", begin), Some(SLOT));
+        turn.end(begin + ms(5), 0);
+        // An evaluation that does not end, as that of a worker that stops, keeps no other one waiting.
+        let later = begin + ms(60);
+        drop(pace.begin(&project_key("b"), later).unwrap());
+        assert_eq!(wait(&pace, "a", later), None);
     }
 
     #[test]
     fn a_long_evaluation_pauses_all_summaries_of_the_project() {
-        let (pace, other) = (Pace::default(), project_key("other"));
-        let begin = Instant::now();
+        let (pace, begin) = (Pace::default(), Instant::now());
         let end = begin + ms(200);
-        pace.note(begin, end);
-        assert_eq!(pace.wait(&other, end), Some(ms(1800)));
-        // A shorter evaluation does not end the pause.
-        pace.note(end, end + ms(1));
-        assert_eq!(pace.wait(&other, end + ms(100)), Some(ms(1700)));
-        assert_eq!(pace.wait(&other, end + ms(1800)), None);
+        pace.begin(&project_key("web"), begin).unwrap().end(end, 0);
+        // They wait for different times, and keep them.
+        for _ in 0..2 {
+            assert_eq!(wait(&pace, "a", end), Some(ms(1800) + SLOT));
+            assert_eq!(wait(&pace, "b", end), Some(ms(1800) + 2 * SLOT));
+        }
+        let free = end + ms(1800);
+        // One that comes later does not overtake them.
+        assert_eq!(wait(&pace, "c", free), Some(3 * SLOT));
+        assert_eq!(wait(&pace, "a", free + SLOT), None);
+
+        let turn = pace.begin(&project_key("b"), free + 2 * SLOT).unwrap();
+        let end = free + Duration::from_hours(1);
+        turn.end(end, 0);
+        assert_eq!(wait(&pace, "web", end), Some(PAUSE_MAX + SLOT));
     }
 }

@@ -286,6 +286,16 @@ const CONSTANTS: [(&str, &str, &str); 82] = [
     ),
     (
         "controllers",
+        "BYTES_PER_SECOND",
+        "Bytes of its status that a WorkloadSummary writes per second at most, on average.",
+    ),
+    (
+        "controllers",
+        "PAUSE_MAX",
+        "The longest pause of all WorkloadSummaries of a project after an evaluation.",
+    ),
+    (
+        "controllers",
         "PAUSE_PER_EVALUATION",
         "The pause of all WorkloadSummaries of a project after an evaluation, as a multiple of the time that it took.",
     ),
