@@ -15,7 +15,7 @@ use crate::hub::HubCaches;
 use crate::hub::cells::CellState;
 use crate::hub::identity::recorded_hub;
 use crate::hub::upstream::Upstream;
-use crate::objects::label;
+use crate::objects::{label, recorded_hub_namespace};
 use crate::projects::ProjectCaches;
 use crate::runtime::keys::ProjectKey;
 use crate::workload::deployments_value;
@@ -115,11 +115,27 @@ impl Observer<'_> {
             HubCopy::NotKnown(problem.to_owned())
         };
         let hub = self.hub;
+        let metadata = &deployment.metadata;
+        let (record, recorded) = (recorded_hub(metadata), recorded_hub_namespace(metadata));
+        // The federator uses the recorded hub namespace, so the other one proves nothing.
+        if recorded.is_some_and(|recorded| recorded != hub_namespace.as_str()) {
+            return not_known();
+        }
         let Ok(namespace) = hub.namespaces.get("", hub_namespace.as_str()) else {
             return not_known();
         };
-        if namespace.is_none() {
-            return HubCopy::Absent;
+        // The answers of another hub prove nothing, not even that there is no copy. A WorkloadDeployment without records
+        // has not been on a hub yet.
+        let is_new = record.is_none() && recorded.is_none();
+        let contradiction = hub.identity().map(|identity| {
+            let of_namespace = namespace.as_deref();
+            identity.contradiction(record, of_namespace)
+        });
+        match (&namespace, contradiction) {
+            (None, _) if is_new => return HubCopy::Absent,
+            (None, Ok(None)) => return HubCopy::Absent,
+            (Some(_), Ok(None)) => {}
+            _ => return not_known(),
         }
         let upstream = Upstream {
             project: self.key.project.clone(),
@@ -133,14 +149,6 @@ impl Observer<'_> {
             Ok(None) => return HubCopy::Absent,
             Ok(Some(_)) | Err(_) => return not_known(),
         };
-        let record = recorded_hub(&deployment.metadata);
-        let contradiction = hub.identity().map(|identity| {
-            let of_namespace = namespace.as_deref();
-            identity.contradiction(record, of_namespace)
-        });
-        if !matches!(contradiction, Ok(None)) {
-            return not_known();
-        }
         // The copy can still be that of a former WorkloadDeployment of the same name.
         let uid = copy.annotations().get(annotations::UPSTREAM_UID);
         if uid.is_some_and(|uid| Some(uid) != deployment.metadata.uid.as_ref()) {

@@ -220,10 +220,27 @@ async fn a_record_of_another_hub_namespace_shows_nothing_of_it() {
             it["metadata"]["annotations"][annotations::FEDERATION_NAMESPACE] = json!("ns-other");
         });
     pass(&planes, &controller, "by-cell").await;
-    assert_eq!(
-        rows(&planes.project, "by-cell"),
-        ["dfw1 Reported 1", "dfw2 NotReported -"]
-    );
+    // The federator does not use the hub namespace that is derived from the Namespace either.
+    assert_eq!(rows(&planes.project, "by-cell"), ["- Unknown -"]);
+}
+
+/// I-12: an empty hub after a mistake of an operator does not look like one without copies.
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_is_not_the_recorded_one_does_not_look_like_one_without_copies() {
+    for (record, expected) in [(HUB_UID, "- NotPlaced -"), ("another", "- Unknown -")] {
+        let (planes, controller) = start(vec![summary("by-cell", &json!({}))], on_hub()).await;
+        planes
+            .hub
+            .remove::<WorkloadDeployment>(HUB_NAMESPACE, "web");
+        planes.hub.remove::<Namespace>("", HUB_NAMESPACE);
+        planes
+            .project
+            .modify::<WorkloadDeployment>("default", "web", |it| {
+                it["metadata"]["annotations"][annotations::HUB_UID] = json!(record);
+            });
+        pass(&planes, &controller, "by-cell").await;
+        assert_eq!(rows(&planes.project, "by-cell"), [expected], "{record}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
