@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use api::instance::REFERENCED_DATA_READY;
 use api::karmada::ResourceBinding;
 use api::workload_summary::{RowState, SummaryRow, row_reason};
 use api::{WorkloadDeployment, decode};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -16,7 +17,24 @@ use crate::hub::cells::{CellState, nowhere};
 use crate::summary::query::Query;
 use crate::summary::work::Work;
 
-/// Longest message of a row, in bytes. A message can contain the error of an API server.
+const OBSERVED_GENERATION: &str = "observedGeneration";
+
+/// Fields of a report that a customer does not see.
+const HIDDEN: [&str; 11] = [
+    "assignedMinReplicas",
+    "assignedReplicas",
+    "cellRulesStamp",
+    "cells",
+    "generation",
+    "name",
+    OBSERVED_GENERATION,
+    "reportingCell",
+    "resourceTemplateGeneration",
+    "selector",
+    "templateReplicas",
+];
+
+/// Longest message of a row, in characters. A message can contain the error of an API server.
 const MESSAGE_MAX: usize = 512;
 
 /// A cell of a WorkloadDeployment.
@@ -61,8 +79,8 @@ pub(super) fn cells(
 ) -> Vec<Cell> {
     let since = Since {
         former,
-        deployment: deployment.deployment.metadata.name.as_deref(),
-        observed,
+        deployment: &deployment.deployment.metadata,
+        now: observed.now,
     };
     let nowhere_yet = |reason, message: &str, known| {
         let state = RowState::NotPlaced;
@@ -84,16 +102,17 @@ pub(super) fn cells(
     let Some(binding) = binding else {
         return nowhere_yet(row_reason::NOT_SCHEDULED, not_scheduled, created(copy));
     };
-    if let Some((decided, message)) = nowhere(binding) {
-        return nowhere_yet(row_reason::NO_MATCHING_CELL, message, Some(decided));
-    }
     let mut items = items(binding, work);
     let targets = binding.spec.clusters.iter().map(|it| it.name.clone());
     let mut names = targets.map(|name| (name, true)).collect::<BTreeMap<_, _>>();
     for name in items.keys() {
         names.entry(name.clone()).or_insert(false);
     }
-    if names.is_empty() {
+    let nowhere = nowhere(binding).map(|(decided, message)| {
+        let (state, reason) = (RowState::NotPlaced, row_reason::NO_MATCHING_CELL);
+        since.without_cell(state, reason, message, Some(decided))
+    });
+    if names.is_empty() && nowhere.is_none() {
         let created = binding.metadata.creation_timestamp.as_ref();
         let created = created.map(|time| time.0);
         return nowhere_yet(row_reason::NOT_SCHEDULED, not_scheduled, created);
@@ -113,10 +132,12 @@ pub(super) fn cells(
             name: Some(name),
             state,
             why,
-            status: status.unwrap_or_default(),
+            status: status.map(shown).unwrap_or_default(),
         }
     };
-    names.into_iter().map(cell).collect()
+    // Cells that are no longer selected can still have the WorkloadDeployment.
+    let cells = names.into_iter().map(cell);
+    nowhere.into_iter().chain(cells).collect()
 }
 
 /// Reason, message and, if it is known, time.
@@ -195,6 +216,27 @@ fn items(binding: &ResourceBinding, work: &mut Work) -> BTreeMap<String, Item> {
     }
 }
 
+/// Returns the status of a cell as a customer may see it: without the fields that help to compute the status of the copy,
+/// and without those that are about the object in the cell or on the hub, such as its generation.
+fn shown(mut status: Value) -> Value {
+    let Some(fields) = status.as_object_mut() else {
+        return status;
+    };
+    for hidden in HIDDEN {
+        fields.remove(hidden);
+    }
+    let conditions = fields.get_mut("conditions").and_then(Value::as_array_mut);
+    if let Some(conditions) = conditions {
+        // The project has such a condition of its own.
+        conditions
+            .retain(|it| it.get("type").and_then(Value::as_str) != Some(REFERENCED_DATA_READY));
+        for condition in conditions.iter_mut().filter_map(Value::as_object_mut) {
+            condition.remove(OBSERVED_GENERATION);
+        }
+    }
+    status
+}
+
 /// Returns what a cell has reported last, as far as the hub remembers it (docs/concepts/status.md#memory).
 fn remembered(copy: &WorkloadDeployment, cell: &str) -> Option<Value> {
     let status = copy.status.as_ref()?;
@@ -223,8 +265,8 @@ pub(super) fn former_cells(rows: &[SummaryRow]) -> FormerCells<'_> {
 /// Finds out since when a reason holds.
 struct Since<'a> {
     former: &'a FormerCells<'a>,
-    deployment: Option<&'a str>,
-    observed: &'a Observed<'a>,
+    deployment: &'a ObjectMeta,
+    now: Timestamp,
 }
 
 impl Since<'_> {
@@ -238,21 +280,20 @@ impl Since<'_> {
         known: Option<Timestamp>,
     ) -> Why {
         let former = || {
-            let row = self.former.get(&(self.deployment?, cell))?;
+            let row = self.former.get(&(self.deployment.name.as_deref()?, cell))?;
             let is_same = row.state == Some(state) && row.reason.as_deref() == Some(reason);
-            row.since.clone().filter(|_| is_same)
+            row.since.as_ref().filter(|_| is_same).map(|since| since.0)
         };
-        let now = self.observed.now;
+        let since = known.or_else(former).unwrap_or(self.now);
+        // A cell can be unreachable for longer than the WorkloadDeployment exists.
+        let created = self.deployment.creation_timestamp.as_ref();
+        let since = created.map_or(since, |created| since.max(created.0));
         // `metav1.Time` has whole seconds.
-        let whole =
-            |time: Timestamp| Time(Timestamp::from_second(time.as_second()).unwrap_or(time));
+        let whole = Timestamp::from_second(since.as_second()).unwrap_or(since);
         Why {
             reason,
             message: message.chars().take(MESSAGE_MAX).collect(),
-            since: known
-                .map(whole)
-                .or_else(former)
-                .unwrap_or_else(|| whole(now)),
+            since: Time(whole),
         }
     }
 

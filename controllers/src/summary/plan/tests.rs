@@ -247,6 +247,100 @@ fn a_time_that_is_not_known_stays_while_the_reason_stays() {
     assert_eq!(json!(rows[1].since), json!(later));
 }
 
+#[test]
+fn cells_that_still_run_a_deployment_have_rows_when_no_cell_matches() {
+    let decided = json!({
+        "type": "Scheduled", "status": "False", "reason": "NoClusterFit", "message": "0/2 clusters",
+        "lastTransitionTime": BEFORE,
+    });
+    let mut without_target = json!(*binding(&[], &json!([item("old", 2)])));
+    without_target["status"]["conditions"] = json!([decided]);
+    let copy = copy_with(&Value::Null);
+    let rows = one(HubCopy::Present(
+        copy,
+        Some(Arc::new(object(without_target))),
+    ));
+    let expected = [
+        "- NotPlaced NoMatchingCell -",
+        "old Leaving NoLongerSelected 2",
+    ];
+    assert_eq!(brief(&rows), expected);
+}
+
+#[test]
+fn a_reason_does_not_hold_for_longer_than_the_deployment_exists() {
+    let mut observed_deployment = observed_deployment("web", "DFW", present(&["away"], &json!([])));
+    let since = |created: &str, deployment: &mut ObservedDeployment| {
+        let mut with_age = json!(*deployment.deployment);
+        with_age["metadata"]["creationTimestamp"] = json!(created);
+        deployment.deployment = Arc::new(object(with_age));
+        let copy = present(&["away"], &json!([]));
+        let deployment = ObservedDeployment {
+            workload: "web".to_owned(),
+            deployment: Arc::clone(&deployment.deployment),
+            copy,
+        };
+        json!(table(&query(&json!({})), vec![deployment]).rows[0].since)
+    };
+    let (earlier, later) = ("2026-11-21T09:00:00Z", "2026-11-21T09:31:00Z");
+    assert_eq!(since(earlier, &mut observed_deployment), BEFORE);
+    assert_eq!(since(later, &mut observed_deployment), later);
+}
+
+#[test]
+fn the_status_of_a_cell_has_only_what_customers_may_see() {
+    let condition = |type_: &str| {
+        json!({
+            "type": type_, "status": "True", "reason": "Running", "message": "",
+            "lastTransitionTime": BEFORE, "observedGeneration": 7,
+        })
+    };
+    let mut report = report(1);
+    for hidden in [
+        "assignedMinReplicas",
+        "assignedReplicas",
+        "cellRulesStamp",
+        "generation",
+        "observedGeneration",
+        "resourceTemplateGeneration",
+    ] {
+        report[hidden] = json!(3);
+    }
+    report["selector"] = json!("compute.datumapis.com/workload-deployment-uid=secret");
+    report["cells"] = json!([]);
+    report["reportingCell"] = json!("dfw1");
+    report["conditions"] = json!([condition("Available"), condition("ReferencedDataReady")]);
+    let columns: Vec<_> = report.as_object().unwrap().keys().enumerate().collect();
+    let mut columns: Vec<_> = columns
+        .into_iter()
+        .map(|(at, field)| json!({"name": format!("c{at}"), "path": format!("$.status.{field}")}))
+        .collect();
+    columns.truncate(14);
+    columns.push(json!({"name": "observed", "path": "$.status.conditions[0].observedGeneration"}));
+    columns.push(json!({"name": "second", "path": "$.status.conditions[1].type"}));
+    let items = json!([{"clusterName": "dfw1", "applied": true, "status": report}]);
+    let query = query(&json!({"columns": columns}));
+    let deployments = vec![observed_deployment(
+        "web",
+        "DFW",
+        present(&["dfw1"], &items),
+    )];
+    let rows = table(&query, deployments).rows;
+    let paths = columns.iter().filter(|it| {
+        let name = it["name"].as_str().unwrap();
+        rows[0].values.contains_key(name) || rows[0].errors.contains_key(name)
+    });
+    let paths: Vec<_> = paths.filter_map(|it| it["path"].as_str()).collect();
+    let shown = [
+        "$.status.conditions",
+        "$.status.currentReplicas",
+        "$.status.desiredReplicas",
+        "$.status.readyReplicas",
+        "$.status.replicas",
+    ];
+    assert_eq!(paths, shown);
+}
+
 fn two_cities() -> Vec<ObservedDeployment> {
     vec![
         observed_deployment(
