@@ -23,6 +23,8 @@ pub const FILTERS_MAX: u32 = 16;
 pub const GROUP_BY_MAX: u32 = 4;
 /// Most aggregates.
 pub const AGGREGATES_MAX: u32 = 16;
+/// Most entries of `matchLabels` and of `matchExpressions` of `selector`, and most values of one entry.
+pub const SELECTOR_MAX: u32 = 16;
 /// Longest path of a column, and longest value of `where`, in characters.
 pub const TEXT_MAX: u32 = 256;
 
@@ -98,6 +100,7 @@ pub struct WorkloadSummarySpec {
     pub rows: SummaryRows,
     /// Selects Workloads of the namespace by their labels. An empty selector selects all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = bound_selector)]
     pub selector: Option<LabelSelector>,
     /// Only rows for which all entries hold are counted and shown.
     #[serde(default, rename = "where", skip_serializing_if = "Vec::is_empty")]
@@ -107,6 +110,23 @@ pub struct WorkloadSummarySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub workload: Option<String>,
+}
+
+/// Bounds the lists of a label selector.
+fn bound_selector(schema: &mut Schema) {
+    for (field, bound) in [
+        ("/properties/matchExpressions", "maxItems"),
+        (
+            "/properties/matchExpressions/items/properties/values",
+            "maxItems",
+        ),
+        ("/properties/matchLabels", "maxProperties"),
+    ] {
+        let field = schema.pointer_mut(field).and_then(Value::as_object_mut);
+        if let Some(field) = field {
+            field.insert(bound.to_owned(), json!(SELECTOR_MAX));
+        }
+    }
 }
 
 /// Returns the rules of the spec that span several fields.

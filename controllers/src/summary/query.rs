@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use api::WorkloadSummarySpec;
 use api::workload_summary::{
     AGGREGATES_MAX, AggregateFunction, COLUMNS_MAX, FILTERS_MAX, FilterOperator, GROUP_BY_MAX,
-    SummaryFilter, SummaryRows, TEXT_MAX,
+    SELECTOR_MAX, SummaryFilter, SummaryRows, TEXT_MAX,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::core::{Selector, SelectorExt};
 
 use super::path::FieldPath;
@@ -87,6 +87,10 @@ impl Query {
         if names.len() < spec.columns.len() {
             return Err("spec.columns: a name is there twice".to_owned());
         }
+        let aggregates: BTreeSet<_> = spec.aggregates.iter().map(|it| &it.name).collect();
+        if aggregates.len() < spec.aggregates.len() {
+            return Err("spec.aggregates: a name is there twice".to_owned());
+        }
         let known = |field: String, column: &str| match names.contains(column) {
             true => Ok(column.to_owned()),
             false => Err(format!("{field}: no column has the name {column:?}")),
@@ -117,6 +121,13 @@ impl Query {
                 None if aggregate.function == AggregateFunction::Count => None,
                 None => return Err(format!("{field} is required, except for Count")),
             };
+            // Their errors have the same keys in a group.
+            if spec.group_by.contains(&aggregate.name) {
+                return Err(format!(
+                    "spec.aggregates[{at}].name: groupBy has a column of the name {:?}",
+                    aggregate.name
+                ));
+            }
             Ok(Aggregate {
                 name: aggregate.name.clone(),
                 function: aggregate.function,
@@ -175,12 +186,43 @@ fn selected(spec: &WorkloadSummarySpec) -> Result<SelectedWorkloads, String> {
     match (&spec.workload, &spec.selector) {
         (Some(name), None) => Ok(SelectedWorkloads::Named(name.clone())),
         (None, Some(selector)) => {
+            check_selector(selector)?;
             let selector = Selector::try_from(selector.clone());
             let selector = selector.map_err(|error| format!("spec.selector: {error}"))?;
             Ok(SelectedWorkloads::Labelled(selector))
         }
         _ => Err("spec: exactly one of workload and selector is required".to_owned()),
     }
+}
+
+/// Checks the lists of a selector. It is compared with each Workload of the namespace.
+fn check_selector(selector: &LabelSelector) -> Result<(), String> {
+    let is_long = |length: usize| u32::try_from(length).map_or(true, |it| it > SELECTOR_MAX);
+    let labels = selector.match_labels.as_ref().map_or(0, StringMap::len);
+    let expressions = selector.match_expressions.as_deref().unwrap_or_default();
+    for (field, length) in [
+        ("matchLabels", labels),
+        ("matchExpressions", expressions.len()),
+    ] {
+        if is_long(length) {
+            return Err(format!(
+                "spec.selector.{field}: more than {SELECTOR_MAX} entries"
+            ));
+        }
+    }
+    for (at, expression) in expressions.iter().enumerate() {
+        let values = expression.values.as_deref().unwrap_or_default();
+        let problem = match expression.operator.as_str() {
+            _ if is_long(values.len()) => format!("more than {SELECTOR_MAX} entries"),
+            "In" | "NotIn" if values.is_empty() => "at least one value is required".to_owned(),
+            "Exists" | "DoesNotExist" if !values.is_empty() => "no value is allowed".to_owned(),
+            _ => continue,
+        };
+        return Err(format!(
+            "spec.selector.matchExpressions[{at}].values: {problem}"
+        ));
+    }
+    Ok(())
 }
 
 /// Returns the test of a filter.

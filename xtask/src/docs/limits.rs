@@ -271,6 +271,11 @@ const CONSTANTS: [(&str, &str, &str); 82] = [
     ),
     (
         "api",
+        "SELECTOR_MAX",
+        "Most entries of `matchLabels` and of `matchExpressions` of a WorkloadSummary, and most values of one entry.",
+    ),
+    (
+        "api",
         "TEXT_MAX",
         "Longest path of a column and longest value of `where` of a WorkloadSummary, in characters.",
     ),

@@ -20,6 +20,8 @@ fn a_problem_names_its_field() {
         .map(|it| json!({"name": format!("c{it}"), "path": "$"}))
         .collect();
     let filter = |operator: &str, values: Value| json!({"where": [{"column": "ready", "operator": operator, "values": values}]});
+    let selector = |expression: Value| json!({"workload": null, "selector": {"matchExpressions": [expression]}});
+    let labels: Value = (0..17).map(|it| (format!("l{it}"), json!("x"))).collect();
     for (change, problem) in [
         (
             json!({"selector": {}}),
@@ -32,6 +34,34 @@ fn a_problem_names_its_field() {
         (
             json!({"workload": null, "selector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}),
             "spec.selector: ",
+        ),
+        (
+            selector(json!({"key": "a", "operator": "In", "values": vec!["x"; 17]})),
+            "spec.selector.matchExpressions[0].values: more than 16 entries",
+        ),
+        (
+            selector(json!({"key": "a", "operator": "NotIn"})),
+            "spec.selector.matchExpressions[0].values: at least one value is required",
+        ),
+        (
+            selector(json!({"key": "a", "operator": "DoesNotExist", "values": ["x"]})),
+            "spec.selector.matchExpressions[0].values: no value is allowed",
+        ),
+        (
+            json!({"workload": null, "selector": {"matchExpressions": vec![json!({"key": "a", "operator": "Exists"}); 17]}}),
+            "spec.selector.matchExpressions: more than 16 entries",
+        ),
+        (
+            json!({"workload": null, "selector": {"matchLabels": labels}}),
+            "spec.selector.matchLabels: more than 16 entries",
+        ),
+        (
+            json!({"groupBy": ["city"], "aggregates": [{"name": "city", "function": "Count"}]}),
+            "spec.aggregates[0].name: groupBy has a column of the name \"city\"",
+        ),
+        (
+            json!({"aggregates": vec![json!({"name": "n", "function": "Count"}); 2]}),
+            "spec.aggregates: a name is there twice",
         ),
         (
             json!({"columns": many}),
