@@ -9,7 +9,7 @@ use super::Section;
 use super::citations::rust_files;
 
 /// Crate, name and meaning of a constant. The name is unique in its crate.
-const CONSTANTS: [(&str, &str, &str); 82] = [
+const CONSTANTS: [(&str, &str, &str); 86] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
