@@ -159,23 +159,28 @@ async fn away(space: &Space<'_>, pull: &PullCell, time: Duration) -> anyhow::Res
     tokio::try_join!(
         async {
             settled(&in_project, WEB, REPLICAS, IN_STEP).await?;
-            anyhow::Ok(shown("changed"))
+            shown("changed");
+            anyhow::Ok(())
         },
         async {
             settled(&in_project, LATE, 1, IN_STEP).await?;
-            anyhow::Ok(shown("new"))
+            shown("new");
+            anyhow::Ok(())
         },
         async {
             settled(&in_project, ANEW, 1, IN_STEP).await?;
-            anyhow::Ok(shown("created again"))
+            shown("created again");
+            anyhow::Ok(())
         },
         async {
             wait::gone(&in_cell, GONE, IN_STEP).await?;
-            anyhow::Ok(shown("deleted"))
+            shown("deleted");
+            anyhow::Ok(())
         },
         async {
             wait::gone(&in_cell, OF_ENDING, IN_STEP).await?;
-            anyhow::Ok(shown("deleted with its Workload"))
+            shown("deleted with its Workload");
+            anyhow::Ok(())
         },
     )?;
     ensure!(

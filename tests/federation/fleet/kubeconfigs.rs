@@ -186,12 +186,12 @@ async fn a_removed_file_deletes_nothing(
         is_seen.clone().any(|it| it.object.starts_with(&of_other)),
         "the audit log has no write for the other project"
     );
-    let (on_hub, of_hub) = (
+    let (contents, namespace) = (
         format!("{}/", project.hub_namespace),
         project.hub_namespace.as_str(),
     );
     let wrong = is_seen.filter(|it| {
-        it.plane == plane.name() || it.object.starts_with(&on_hub) || it.object == of_hub
+        it.plane == plane.name() || it.object.starts_with(&contents) || it.object == namespace
     });
     let wrong: Vec<_> = wrong.map(ToString::to_string).collect();
     ensure!(wrong.is_empty(), "written without a kubeconfig: {wrong:?}");
