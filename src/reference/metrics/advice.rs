@@ -89,7 +89,7 @@ pub(super) const ADVICE: &[Advice] = &[
     advice(
         "compute_federation_project_kubeconfigs_refused",
         &[],
-        "Above 0 for some minutes: a [kubeconfig of a project](../operate/project-kubeconfigs.md) cannot be used. The former one stays in use, if there was one. The log names the file.",
+        "Above 0 for some minutes: a [kubeconfig of a project](../operate/project-kubeconfigs.md) cannot be used. The former one stays in use until the next restart, if there was one. Then the project is not served. If it leads to the API server of another project, both are not served after a restart. The log names the file.",
     ),
     advice("compute_federation_projects_engaged", &[], ""),
     advice(

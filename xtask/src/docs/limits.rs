@@ -9,7 +9,7 @@ use super::Section;
 use super::citations::rust_files;
 
 /// Crate, name and meaning of a constant. The name is unique in its crate.
-const CONSTANTS: [(&str, &str, &str); 86] = [
+const CONSTANTS: [(&str, &str, &str); 89] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
@@ -411,6 +411,21 @@ const CONSTANTS: [(&str, &str, &str); 86] = [
         "multicluster",
         "KUBECONFIG_MAX",
         "Largest kubeconfig of a project in a directory, in bytes.",
+    ),
+    (
+        "multicluster",
+        "PROJECT_NAME_MAX",
+        "Longest name of a project from a kubeconfig in a directory, in characters.",
+    ),
+    (
+        "multicluster",
+        "KUBECONFIG_WAIT",
+        "Longest wait for the client of a kubeconfig of a project, and for the command that it names.",
+    ),
+    (
+        "multicluster",
+        "KUBECONFIG_CONNECTS",
+        "Most kubeconfigs of projects whose clients are made, and whose commands run, at the same time.",
     ),
     (
         "multicluster",
