@@ -123,6 +123,8 @@ impl HubReflectors {
         wake_on_changes(&mut self.bindings, HubSource::Bindings, view, queues);
         wake_on_changes(&mut self.instances, HubSource::Instances, view, queues);
         wake_on_reachability(&mut self.clusters, view, queues);
+        wake_on_lists(&mut self.bindings, view, queues);
+        wake_on_lists(&mut self.clusters, view, queues);
         wake_cell_rules(&mut self.clusters, HubSource::Clusters, queues);
         wake_cell_rules(&mut self.cell_rules, HubSource::CellRules, queues);
         let (source, policies) = (HubSource::OverridePolicies, &mut self.override_policies);
@@ -223,6 +225,15 @@ fn wake_on_changes<K>(
 {
     let (view, queues) = (view.clone(), queues.clone());
     reflector.on_change(move |change| queues.wake_on_hub(source, change, &view));
+}
+
+/// Passes each list of a kind that describes cells to the triggers.
+fn wake_on_lists<K>(reflector: &mut Reflector<K>, view: &HubView, queues: &ManagementQueues)
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    let (view, queues) = (view.clone(), queues.clone());
+    reflector.on_listed(move || queues.wake_on_hub(HubSource::CellsListed, NO_OBJECT, &view));
 }
 
 /// Passes each change, and each list, of a kind to the triggers of the rules of cells.

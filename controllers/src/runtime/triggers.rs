@@ -74,6 +74,8 @@ pub(crate) enum HubSource {
     Instances,
     /// Clusters whose reachability has changed since their last event.
     CellReachability,
+    /// ResourceBindings or Clusters have been listed. The change has no object.
+    CellsListed,
     /// Clusters.
     Clusters,
     /// CellRules.

@@ -101,6 +101,11 @@ pub(crate) const ON_HUB: &[Trigger<HubSource, dyn HubLookups, ProjectKey>] = &[
         keys: in_hub_namespaces,
     },
     Trigger {
+        source: HubSource::CellsListed,
+        reason: "until then, no row shows which cells are selected and reachable",
+        keys: |_, hub| hub.all_summaries(),
+    },
+    Trigger {
         source: HubSource::CellReachability,
         reason: "rows show which cells are unreachable",
         keys: |change, hub| {
@@ -273,6 +278,7 @@ mod tests {
             case("cell", HubSource::CellReachability, Some(&cell), Some(&cell), &own),
             case("cell gone", HubSource::CellReachability, Some(&cell), None, &own),
             case("cell of nothing", HubSource::CellReachability, None, Some(&other_cell), &[]),
+            case("cells listed", HubSource::CellsListed, None, None, &all),
             case("Instance", HubSource::Instances, None, Some(&copy), &[]),
             case("policy", HubSource::Policies, None, Some(&copy), &[]),
         ];

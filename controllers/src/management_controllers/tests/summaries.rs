@@ -1,6 +1,7 @@
 //! Tests of the wiring of summaries.
 
 use api::WorkloadSummary;
+use api::karmada::{Cluster, ResourceBinding};
 
 use super::*;
 
@@ -47,6 +48,34 @@ async fn what_a_summary_shows_adds_its_key() {
     planes.expect("deleted summary", &[SUMMARY]).await;
     project.modify::<Workload>("default", "web", annotate);
     planes.expect("Workload without summary", &[web]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn kinds_of_the_hub_that_are_listed_again_add_the_keys_of_all_summaries() {
+    let planes = WiredPlanes::start().await;
+    planes.project.put(summary("default"));
+    settle().await;
+    for (kind, stop, serve) in [
+        (
+            "ResourceBindings",
+            ApiServer::stop_serving::<ResourceBinding> as fn(&ApiServer),
+            ApiServer::serve_again::<ResourceBinding> as fn(&ApiServer),
+        ),
+        (
+            "Clusters",
+            ApiServer::stop_serving::<Cluster>,
+            ApiServer::serve_again::<Cluster>,
+        ),
+    ] {
+        stop(&planes.hub);
+        planes.hub.interrupt();
+        sleep(Duration::from_mins(2)).await;
+        planes.keys.take();
+        serve(&planes.hub);
+        sleep(Duration::from_mins(2)).await;
+        let keys = planes.keys.take();
+        assert!(keys.iter().any(|key| key == SUMMARY), "{kind}: {keys:?}");
+    }
 }
 
 /// The kind is optional: a project without it is served at once, and does not count as failing.
