@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use api::WorkloadSummary;
 use api::reasons::workload_summary as reason;
+use api::workload_summary::SummaryRows;
 use jiff::Timestamp;
 use multicluster::Outcome;
 use serde_json::{Value, json};
@@ -66,7 +67,9 @@ impl Controller for SummaryController {
         project.require(&project.namespaces)?;
         project.require(&project.workloads)?;
         project.require(&project.deployments)?;
-        project.require(&project.instances)?;
+        if summary.spec.rows == SummaryRows::Instances {
+            project.require(&project.instances)?;
+        }
         let turn = match project.pace.begin(&key, Instant::now()) {
             Ok(turn) => turn,
             Err(wait) => return Ok(Outcome::Again(wait)),

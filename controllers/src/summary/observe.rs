@@ -4,18 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::workload_summary::{SummaryRow, SummaryRows};
-use api::{HubNamespace, WorkloadDeployment, WorkloadDeploymentSpec, annotations, labels};
+use api::{
+    HubNamespace, Instance, InstanceSpec, WorkloadDeployment, WorkloadDeploymentSpec, annotations,
+    labels,
+};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::core::error_boundary::InvalidObject;
 
-use super::plan::{HubCopy, Observed, ObservedDeployment};
+use super::plan::{HubCopy, Observed, ObservedDeployment, ObservedInstance};
 use super::query::{Query, SelectedWorkloads};
 use crate::hub::HubCaches;
 use crate::hub::cells::CellState;
 use crate::hub::identity::recorded_hub;
 use crate::hub::upstream::Upstream;
-use crate::objects::{label, recorded_hub_namespace};
+use crate::objects::{describe_undecodable, label, recorded_hub_namespace};
 use crate::projects::ProjectCaches;
 use crate::runtime::keys::ProjectKey;
 use crate::workload::deployments_value;
@@ -32,6 +35,19 @@ fn not_decodable(invalid: &InvalidObject) -> (Arc<WorkloadDeployment>, HubCopy) 
         status: None,
     };
     (Arc::new(deployment), HubCopy::NotKnown(problem))
+}
+
+/// Returns what is known of an Instance that cannot be decoded, and the problem. It has a row too.
+fn instance_not_decodable(invalid: &InvalidObject) -> (Arc<Instance>, Option<String>) {
+    let instance = Instance {
+        metadata: invalid.metadata.clone(),
+        spec: InstanceSpec::default(),
+        status: None,
+    };
+    (
+        Arc::new(instance),
+        Some(describe_undecodable::<Instance>(invalid)),
+    )
 }
 
 /// The caches that a summary is computed from.
@@ -162,15 +178,25 @@ impl Observer<'_> {
         HubCopy::Present(copy, binding)
     }
 
-    /// Returns the Instances of these WorkloadDeployments, each with the position of its WorkloadDeployment.
-    fn instances(&self, deployments: &[ObservedDeployment]) -> Vec<(usize, Arc<api::Instance>)> {
+    /// Returns the Instances of these WorkloadDeployments, also those that cannot be decoded.
+    fn instances(&self, deployments: &[ObservedDeployment]) -> Vec<ObservedInstance> {
         let uids = deployments.iter().enumerate();
         let uids = uids.filter_map(|(at, it)| Some((it.deployment.metadata.uid.as_deref()?, at)));
         let positions: BTreeMap<_, _> = uids.collect();
-        let instances = self.project.instances.readable(&self.key.namespace);
-        let of = instances.into_iter().filter_map(|instance| {
+        let (instances, namespace) = (&self.project.instances, &self.key.namespace);
+        let readable = instances.readable(namespace).into_iter();
+        let undecodable = instances.undecodable(namespace).into_iter();
+        let all = readable
+            .map(|instance| (instance, None))
+            .chain(undecodable.map(|it| instance_not_decodable(&it)));
+        let of = all.filter_map(|(instance, problem)| {
             let uid = label(instance.as_ref(), labels::WORKLOAD_DEPLOYMENT_UID)?;
-            Some((*positions.get(uid)?, instance))
+            let of = *positions.get(uid)?;
+            Some(ObservedInstance {
+                of,
+                instance,
+                problem,
+            })
         });
         of.collect()
     }

@@ -21,7 +21,7 @@ pub(crate) const BYTES_PER_SECOND: u32 = 16 * 1024;
 pub(crate) const PAUSE_PER_EVALUATION: u32 = 9;
 
 /// Longest pause after an evaluation.
-pub(crate) const PAUSE_MAX: Duration = Duration::from_mins(1);
+pub(crate) const EVALUATION_PAUSE_MAX: Duration = Duration::from_mins(1);
 
 /// The time between the next attempts of two summaries of a project that wait for others.
 const SLOT: Duration = Duration::from_millis(10);
@@ -110,7 +110,7 @@ impl Turn<'_> {
         let written = u32::try_from(written).unwrap_or(u32::MAX);
         let interval = Duration::from_secs(1) * written / BYTES_PER_SECOND;
         let mut evaluations = self.pace.lock();
-        evaluations.paused_until = Some(end + pause.min(PAUSE_MAX));
+        evaluations.paused_until = Some(end + pause.min(EVALUATION_PAUSE_MAX));
         evaluations
             .next
             .insert(self.id.clone(), self.begin + interval.max(EVALUATED_EVERY));
@@ -199,6 +199,6 @@ mod tests {
         let turn = pace.begin(&project_key("b"), free + 2 * SLOT).unwrap();
         let end = free + Duration::from_hours(1);
         turn.end(end, 0);
-        assert_eq!(wait(&pace, "web", end), Some(PAUSE_MAX + SLOT));
+        assert_eq!(wait(&pace, "web", end), Some(EVALUATION_PAUSE_MAX + SLOT));
     }
 }

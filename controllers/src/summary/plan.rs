@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::query::Query;
 use super::work::Work;
 use cells::{cells, former_cells};
-pub(super) use observed::{HubCopy, Observed, ObservedDeployment};
+pub(super) use observed::{HubCopy, Observed, ObservedDeployment, ObservedInstance};
 use rows::{Row, shared_document};
 
 /// Most rows that one summary evaluates. It bounds the memory of an evaluation, and [`super::work::WORK_MAX`] bounds the time.
@@ -79,8 +79,8 @@ pub(super) fn evaluate(query: &Query, observed: &Observed<'_>) -> Result<Table, 
             }
         }
         SummaryRows::Instances => {
-            for (of, instance) in &observed.instances {
-                if let Some(deployment) = observed.deployments.get(*of) {
+            for instance in &observed.instances {
+                if let Some(deployment) = observed.deployments.get(instance.of) {
                     add(Row::of_instance(deployment, instance), &mut work)?;
                 }
             }

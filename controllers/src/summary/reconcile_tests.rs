@@ -63,7 +63,7 @@ fn binding(cells: &[(&str, Option<i32>)]) -> Value {
 fn cluster(name: &str, ready: &str) -> Value {
     let ready = json!({
         "type": "Ready", "status": ready, "reason": "r", "message": "no answer",
-        "lastTransitionTime": "2026-11-21T09:30:00Z",
+        "lastTransitionTime": "2026-11-21T10:30:00Z",
     });
     json!({
         "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name},
@@ -148,7 +148,7 @@ async fn the_status_follows_the_reports_and_a_settled_summary_is_not_written() {
     );
     let row = status(project, "by-cell").rows.remove(1);
     assert_eq!(row.message.as_deref(), Some("no answer"));
-    assert_eq!(json!(row.since), "2026-11-21T09:30:00Z");
+    assert_eq!(json!(row.since), "2026-11-21T10:30:00Z");
     hub.remove::<Cluster>("", "dfw2");
     pass(&planes, &controller, "by-cell").await;
     let row = status(project, "by-cell").rows.remove(1);
@@ -321,6 +321,29 @@ async fn instances_are_grouped_by_their_reason() {
     planes.project.remove::<Instance>("default", "web-1");
     pass(&planes, &controller, "by-reason").await;
     assert_eq!(status(&planes.project, "by-reason").total, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_cannot_be_decoded_has_a_row() {
+    let mut broken = objects::instance("default", "web-0");
+    broken["metadata"]["labels"] = json!({labels::WORKLOAD_DEPLOYMENT_UID: "web-uid"});
+    broken["spec"]["runtime"] = json!("many");
+    let columns = json!([
+        {"name": "name", "path": "$.metadata.name"}, {"name": "type", "path": "$.spec.runtime"},
+        {"name": "ready", "path": "$.status.conditions[?@.type=='Ready'].status"},
+    ]);
+    let change = json!({"rows": "Instances", "columns": columns});
+    let (planes, controller) = start(vec![summary("all", &change), broken], Vec::new()).await;
+    pass(&planes, &controller, "all").await;
+    let row = status(&planes.project, "all").rows.remove(0);
+    assert_eq!(json!(row.values), json!({"name": "web-0"}));
+    let columns: Vec<_> = row.errors.keys().map(String::as_str).collect();
+    assert_eq!(columns, ["ready", "type"]);
+    let problem = &row.errors["type"];
+    assert!(
+        problem.starts_with("Instance web-0 cannot be decoded: "),
+        "{problem}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

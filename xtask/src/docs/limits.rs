@@ -296,7 +296,7 @@ const CONSTANTS: [(&str, &str, &str); 89] = [
     ),
     (
         "controllers",
-        "PAUSE_MAX",
+        "EVALUATION_PAUSE_MAX",
         "The longest pause of all WorkloadSummaries of a project after an evaluation.",
     ),
     (

@@ -13,9 +13,8 @@ use crate::hub::cells::CellState;
 pub(in crate::summary) struct Observed<'a> {
     /// The WorkloadDeployments of the selected Workloads.
     pub(in crate::summary) deployments: Vec<ObservedDeployment>,
-    /// The Instances of these WorkloadDeployments, each with the position of its WorkloadDeployment. Empty unless the
-    /// query is about Instances.
-    pub(in crate::summary) instances: Vec<(usize, Arc<Instance>)>,
+    /// The Instances of these WorkloadDeployments. Empty unless the query is about Instances.
+    pub(in crate::summary) instances: Vec<ObservedInstance>,
     /// Returns the state of a cell.
     pub(in crate::summary) cell: &'a dyn Fn(&str) -> CellState,
     /// The rows of the last evaluation.
@@ -29,6 +28,16 @@ pub(in crate::summary) struct ObservedDeployment {
     pub(in crate::summary) workload: String,
     pub(in crate::summary) deployment: Arc<WorkloadDeployment>,
     pub(in crate::summary) copy: HubCopy,
+}
+
+/// An Instance of the project.
+pub(in crate::summary) struct ObservedInstance {
+    /// The position of its WorkloadDeployment.
+    pub(in crate::summary) of: usize,
+    /// The Instance. If it cannot be decoded, only its metadata.
+    pub(in crate::summary) instance: Arc<Instance>,
+    /// Why it cannot be decoded.
+    pub(in crate::summary) problem: Option<String>,
 }
 
 /// The copy of a WorkloadDeployment on the hub.

@@ -1,6 +1,5 @@
 //! Rows: the document of each, its columns, and the filters.
 
-use api::Instance;
 use api::labels;
 use api::workload_summary::{Scalar, SummaryRow};
 use kube::ResourceExt;
@@ -8,9 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::NoResult;
 use super::cells::Cell;
-use super::observed::ObservedDeployment;
+use super::observed::{ObservedDeployment, ObservedInstance};
 use crate::objects::label;
-use crate::summary::query::{Filter, Query, Test};
+use crate::summary::query::{Column, Filter, Query, Test};
 use crate::summary::value::{Ordered, scalar};
 use crate::summary::work::Work;
 
@@ -30,7 +29,20 @@ enum Of<'a> {
         shared: &'a Value,
         status: Value,
     },
-    Instance(&'a Instance),
+    Instance(&'a ObservedInstance),
+}
+
+impl Of<'_> {
+    /// Returns why a column cannot be read, although the path may be right: the object cannot be decoded.
+    fn problem_of(&self, column: &Column) -> Option<&str> {
+        let (problem, unread) = match self {
+            Of::Instance(instance) => (instance.problem.as_deref()?, ["spec", "status"]),
+            Of::Cell { .. } => return None,
+        };
+        let root = column.path.root();
+        root.is_none_or(|root| unread.contains(&root))
+            .then_some(problem)
+    }
 }
 
 /// Returns the part of the document that all cells of a WorkloadDeployment have in common, as far as the query reads it.
@@ -72,14 +84,18 @@ impl<'a> Row<'a> {
     }
 
     /// Returns the row of an Instance.
-    pub(super) fn of_instance(deployment: &'a ObservedDeployment, instance: &'a Instance) -> Self {
+    pub(super) fn of_instance(
+        deployment: &'a ObservedDeployment,
+        observed: &'a ObservedInstance,
+    ) -> Self {
         let mut row = Self::begin(deployment);
+        let instance = observed.instance.as_ref();
         row.cell = label(instance, labels::SOURCE_CLUSTER).map(str::to_owned);
         row.instance = Some(instance.name_any());
         Self {
             shown: row,
             deployment,
-            of: Of::Instance(instance),
+            of: Of::Instance(observed),
         }
     }
 
@@ -124,7 +140,7 @@ impl<'a> Row<'a> {
                 add("state", &mut || json!(row.state));
                 add("status", &mut || status.take());
             }
-            Of::Instance(instance) => {
+            Of::Instance(ObservedInstance { instance, .. }) => {
                 add(DEPLOYMENT, &mut || json!(row.deployment));
                 add("metadata", &mut || json!(instance.metadata));
                 add("spec", &mut || json!(instance.spec));
@@ -150,6 +166,11 @@ impl<'a> Row<'a> {
         work.check()?;
         let mut row = self.shown;
         for column in &query.columns {
+            if let Some(problem) = self.of.problem_of(column) {
+                work.add_text(problem.len());
+                row.errors.insert(column.name.clone(), problem.to_owned());
+                continue;
+            }
             let document = match (&self.of, column.path.root()) {
                 (Of::Cell { shared, .. }, Some(DEPLOYMENT)) => shared,
                 _ => &document,

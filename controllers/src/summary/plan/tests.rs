@@ -402,6 +402,14 @@ fn the_document_of_a_cell_has_the_documented_fields() {
     );
 }
 
+fn observed_instance(of: usize, instance: Arc<Instance>) -> ObservedInstance {
+    ObservedInstance {
+        of,
+        instance,
+        problem: None,
+    }
+}
+
 #[test]
 fn the_document_of_an_instance_has_the_documented_fields() {
     let ready = json!({
@@ -425,14 +433,21 @@ fn the_document_of_an_instance_has_the_documented_fields() {
     let columns = columns.map(|(name, path)| json!({"name": name, "path": path}));
     let query = query(&json!({"rows": "Instances", "columns": columns}));
     let mut observed = observed(two_cities());
-    observed.instances = vec![(1, of("b")), (1, of("a")), (0, of("c")), (9, of("stray"))];
+    let instances = [(1, "b"), (1, "a"), (0, "c"), (9, "stray")].into_iter();
+    let instances = instances.map(|(at, name)| observed_instance(at, of(name)));
+    observed.instances = instances.collect();
     let rows = evaluate(&query, &observed).unwrap().rows;
     let names: Vec<_> = rows
         .iter()
         .filter_map(|it| it.instance.as_deref())
         .collect();
     assert_eq!(names, ["a", "b", "c"]);
-    let instance_type = &observed.instances[0].1.spec.runtime.resources.instance_type;
+    let instance_type = &observed.instances[0]
+        .instance
+        .spec
+        .runtime
+        .resources
+        .instance_type;
     assert_eq!(
         json!(rows[0].values),
         json!({
@@ -771,7 +786,7 @@ fn the_cost_of_an_evaluation() {
     let mut of_instances = observed(deployments());
     let shared = Arc::new(object::<Instance>(first));
     of_instances.instances = (0..10_000)
-        .map(|it| (it % 100, Arc::clone(&shared)))
+        .map(|it| observed_instance(it % 100, Arc::clone(&shared)))
         .collect();
     let by_instance = of("Instances");
     let decoded = timed("decode 10,000 Instances", &|| {
