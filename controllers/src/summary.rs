@@ -31,15 +31,12 @@ use crate::runtime::keys::ProjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use by_age::oldest;
+use by_age::{SUMMARIES_MAX, oldest};
 use observe::Observer;
 use pace::EVALUATED_EVERY;
-use plan::{NoResult, Table, changed_status, evaluate};
+use plan::{Table, changed_status, evaluate};
 use query::Query;
-
-/// Summaries of one namespace that are evaluated: the oldest ones. Each change in the namespace can cause an evaluation of
-/// all of them.
-pub(crate) const SUMMARIES_MAX: usize = 50;
+use work::NoResult;
 
 /// Writes the result of each query into its status.
 pub(crate) struct SummaryController {

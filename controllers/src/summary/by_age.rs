@@ -4,7 +4,9 @@ use api::WorkloadSummary;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use multicluster::cache::{Index, NamespacedName};
 
-use super::SUMMARIES_MAX;
+/// Summaries of one namespace that are evaluated: the oldest ones. Each change in the namespace can cause an evaluation of
+/// all of them.
+pub(crate) const SUMMARIES_MAX: usize = 50;
 
 /// Returns the values of the index by namespace and age. Each summary has a value of its own, and older ones have lower
 /// values.

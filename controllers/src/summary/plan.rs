@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::query::Query;
-use super::work::Work;
+use super::work::{NoResult, Work};
 use cells::{cells, former_cells};
 pub(super) use observed::{HubCopy, Observed, ObservedDeployment, ObservedInstance};
 use rows::{Row, shared_document};
@@ -32,15 +32,6 @@ pub(super) struct Table {
     groups: Vec<SummaryGroup>,
     omitted: usize,
     total: usize,
-}
-
-/// Why a query has no result.
-#[derive(Debug, PartialEq)]
-pub(super) struct NoResult {
-    /// A reason of `Current`.
-    pub(super) reason: &'static str,
-    /// The message of this condition.
-    pub(super) message: String,
 }
 
 /// Evaluates a query.

@@ -417,6 +417,29 @@ async fn many_changes_of_a_second_are_one_write() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn only_a_query_over_instances_needs_them() {
+    let of_instances = summary("all", &json!({"rows": "Instances"}));
+    let in_project = vec![
+        json!(workload(&[])),
+        of_web(recorded("web")),
+        summary("by-cell", &json!({})),
+        of_instances,
+    ];
+    let planes = FakePlanes::start_with(in_project, on_hub(), |project| {
+        project.fail(Fault::refuse(403).of::<Instance>());
+    })
+    .await;
+    let controller = SummaryController {
+        projects: Arc::clone(&planes.projects),
+        hub: Arc::clone(&planes.hub_caches),
+        writer: planes.writer::<SummaryController>(),
+    };
+    assert_eq!(pass(&planes, &controller, "by-cell").await, [WRITE]);
+    let outcome = controller.reconcile(&context(), project_key("all")).await;
+    assert!(matches!(outcome, Err(ReconcileError::NotListed { .. })));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_project_without_the_kind_has_no_summaries() {
     let both = vec![json!(workload(&[])), of_web(recorded("web"))];
     let planes = FakePlanes::start_with(both, on_hub(), |project| {

@@ -4,14 +4,21 @@
 use api::reasons::workload_summary as reason;
 use serde_json::Value;
 
-use super::plan::NoResult;
-
 /// Most units of work of one evaluation. A unit is a value of a document, a value that a path visits, a comparison, or
 /// 64 bytes of text.
 pub(crate) const WORK_MAX: usize = 5_000_000;
 
 /// Bytes of text that are one unit of work.
 const BYTES_PER_UNIT: usize = 64;
+
+/// Why a query has no result.
+#[derive(Debug, PartialEq)]
+pub(super) struct NoResult {
+    /// A reason of `Current`.
+    pub(super) reason: &'static str,
+    /// The message of this condition.
+    pub(super) message: String,
+}
 
 /// The work that an evaluation has done.
 #[derive(Debug, Default)]

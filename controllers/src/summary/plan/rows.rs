@@ -5,13 +5,12 @@ use api::workload_summary::{Scalar, SummaryRow};
 use kube::ResourceExt;
 use serde_json::{Map, Value, json};
 
-use super::NoResult;
 use super::cells::Cell;
 use super::observed::{ObservedDeployment, ObservedInstance};
 use crate::objects::label;
 use crate::summary::query::{Column, Filter, Query, Test};
 use crate::summary::value::{Ordered, scalar};
-use crate::summary::work::Work;
+use crate::summary::work::{NoResult, Work};
 
 /// Field of the document: the WorkloadDeployment.
 const DEPLOYMENT: &str = "deployment";
