@@ -5,7 +5,7 @@ use api::rights::{self, DENIED, Plane, ROLES, Role, Rule, Subject, Target};
 use super::page::{Page, Section, code};
 
 /// The kubeconfigs of a process, and the planes that each kubeconfig reaches.
-const KUBECONFIGS: [[&str; 2]; 4] = [
+const KUBECONFIGS: [[&str; 2]; 5] = [
     [
         "`--kubeconfig`",
         "Own cluster: the project with `mode: single`; for a process in a cell, the cell.",
@@ -18,6 +18,10 @@ const KUBECONFIGS: [[&str; 2]; 4] = [
     [
         "`discovery.projectKubeconfigPath`",
         "Each project with `mode: milo`.",
+    ],
+    [
+        "The files in `discovery.projectKubeconfigDirectory`",
+        "Each project with `mode: kubeconfigs`.",
     ],
 ];
 
