@@ -25,7 +25,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use crate::hub::HubCaches;
-use crate::objects::is_terminating;
+use crate::objects::{describe, is_terminating};
 use crate::projects::{ProjectCaches, SyncedProjects};
 use crate::runtime::keys::ProjectKey;
 use crate::runtime::wiring::Controller;
@@ -69,6 +69,12 @@ impl Controller for SummaryController {
         }
         let turn = match project.pace.begin(&key, Instant::now()) {
             Ok(turn) => turn,
+            Err(_) if project.pace.has_failed(&key) => {
+                return Err(ReconcileError::NotYet {
+                    object: describe(summary.as_ref()),
+                    missing: "its next turn, after a status could not be written".to_owned(),
+                });
+            }
             Err(wait) => return Ok(Outcome::Again(wait)),
         };
         let evaluation = Evaluation {
@@ -87,17 +93,22 @@ impl Controller for SummaryController {
                 Err(_) => return Ok(Outcome::Again(EVALUATED_EVERY)),
             },
         };
-        let written = changed
-            .as_ref()
-            .map_or(0, |status| status.to_string().len());
-        turn.end(Instant::now(), written);
+        let begin = turn.end(Instant::now());
+        let mut bytes = 0;
         if let Some(status) = changed {
+            bytes = status.to_string().len();
             let summaries =
                 Collection::new(&project.client, &key.namespace, Some(&project.summaries));
-            self.writer
+            let written = self
+                .writer
                 .apply_status(context, &summaries, summary.as_ref(), status)
-                .await?;
+                .await;
+            if let Err(error) = written {
+                project.pace.failed(&key);
+                return Err(error);
+            }
         }
+        project.pace.written(&key, begin, bytes);
         Ok(Outcome::Settled)
     }
 }

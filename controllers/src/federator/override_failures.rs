@@ -18,7 +18,6 @@ use tokio::sync::Semaphore;
 use tracing::debug;
 
 use crate::lock::lock;
-use crate::runtime::ReconcileError;
 use crate::runtime::keys::ProjectKey;
 use crate::runtime::write::Collection;
 
@@ -30,6 +29,8 @@ const LONGEST: SignedDuration = SignedDuration::from_mins(10);
 const LISTS: usize = 4;
 /// Most Events of one list.
 const EVENTS_MAX: u32 = 500;
+/// Age of an Event up to which Karmada is known to repeat the override. Its longest pause is 17 minutes.
+const RECENT: SignedDuration = SignedDuration::from_mins(30);
 /// Largest assumed difference between the clocks of this process and of the hub.
 const SKEW: SignedDuration = SignedDuration::from_secs(5);
 
@@ -73,6 +74,8 @@ struct Failure {
     message: String,
     /// The cells for which they fail.
     cells: BTreeSet<String>,
+    /// When Karmada last said so.
+    last: Timestamp,
 }
 
 impl OverrideFailures {
@@ -83,11 +86,18 @@ impl OverrideFailures {
     }
 
     /// Returns whether overrides that fail are the reason why each of these cells lacks the copy. Karmada repeats them by
-    /// itself.
-    pub(super) fn explain(&self, key: &ProjectKey, cells: &BTreeSet<String>) -> bool {
+    /// itself. A failure without a recent Event may have ended.
+    pub(super) fn explain(
+        &self,
+        key: &ProjectKey,
+        cells: &BTreeSet<String>,
+        now: Timestamp,
+    ) -> bool {
         let lacks = lock(&self.lacks);
         let failure = lacks.get(key).and_then(|lack| lack.failure.as_ref());
-        failure.is_some_and(|failure| cells.is_subset(&failure.cells))
+        failure.is_some_and(|failure| {
+            cells.is_subset(&failure.cells) && now.duration_since(failure.last) < RECENT
+        })
     }
 
     /// Notes the cells that lack the copy now. Returns when to read the Events, and since when cells lack the copy.
@@ -161,15 +171,10 @@ impl OverrideFailures {
         if due > now {
             return Some(until(due));
         }
-        let Ok(_list) = self.lists.try_acquire() else {
-            return Some(FIRST.unsigned_abs());
-        };
-        let events = match self.events(hub, hub_namespace, now).await {
-            Ok(events) => events,
-            Err(error) => {
-                debug!(namespace = hub_namespace.as_str(), %error, "no Events");
-                Events::default()
-            }
+        let Some(events) = self.events(hub, hub_namespace, now).await else {
+            // The more cells wait already, the less often they ask.
+            let wait = now.duration_since(since).clamp(FIRST, LONGEST);
+            return Some(wait.unsigned_abs());
         };
         let of_copy = events.iter();
         let of_copy = of_copy.filter(|it| it.involved_object.uid.as_deref() == Some(uid));
@@ -180,27 +185,34 @@ impl OverrideFailures {
         self.observe(key, cells, now).map(|(due, _)| until(due))
     }
 
-    /// Returns the warnings about WorkloadDeployments in a hub namespace.
+    /// Returns the warnings about WorkloadDeployments in a hub namespace. Returns `None` if too many lists run already.
     async fn events(
         &self,
         hub: &Client,
         namespace: &HubNamespace,
         now: Timestamp,
-    ) -> Result<Events, ReconcileError> {
+    ) -> Option<Events> {
         /// An API server keeps no Events in memory, so each list reads all Events of the namespace from etcd.
         const WARNINGS: &str = "involvedObject.kind=WorkloadDeployment,type=Warning";
         let is_fresh = |read: Timestamp| now.duration_since(read) < FRESH;
         if let Some((read, events)) = lock(&self.events).get(namespace)
             && is_fresh(*read)
         {
-            return Ok(Arc::clone(events));
+            return Some(Arc::clone(events));
         }
+        let _list = self.lists.try_acquire().ok()?;
         let collection = Collection::<Event>::new(hub, namespace.as_str(), None);
-        let events: Events = collection.select(WARNINGS, EVENTS_MAX).await?.into();
+        let events: Events = match collection.select(WARNINGS, EVENTS_MAX).await {
+            Ok(events) => events.into(),
+            Err(error) => {
+                debug!(namespace = namespace.as_str(), %error, "no Events");
+                Events::default()
+            }
+        };
         let mut all = lock(&self.events);
         all.retain(|_, (read, _)| is_fresh(*read));
         all.insert(namespace.clone(), (now, Arc::clone(&events)));
-        Ok(events)
+        Some(events)
     }
 }
 
@@ -243,6 +255,7 @@ fn failure<'e>(
     Some(Failure {
         message: message.chars().take(MESSAGE_MAX).collect(),
         cells: failing.into_keys().map(str::to_owned).collect(),
+        last: last?,
     })
 }
 
@@ -323,6 +336,7 @@ mod tests {
             Some(Failure {
                 message: text.to_owned(),
                 cells: cells(failing),
+                last: at(20),
             })
         };
         assert_eq!(
@@ -369,6 +383,7 @@ mod tests {
             Some(Failure {
                 message: "fails".to_owned(),
                 cells: lax.clone(),
+                last: at(0),
             })
         };
         assert!(failures.note(&key, fails(), at(now)));
@@ -376,7 +391,9 @@ mod tests {
         // The Events are gone, and the cells still lack the copy.
         assert!(!failures.note(&key, None, at(now)));
         assert_eq!(failures.of(&key), message());
-        assert!(failures.explain(&key, &lax) && !failures.explain(&key, &both));
+        let explain = |cells, now| failures.explain(&key, cells, at(now));
+        assert!(explain(&lax, 1_799) && !explain(&both, 1));
+        assert!(!explain(&lax, 1_800), "Karmada would have said so again");
         assert_eq!(failures.observe(&key, &BTreeSet::new(), at(now)), None);
         assert_eq!(failures.of(&key), None);
     }

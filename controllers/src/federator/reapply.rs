@@ -62,7 +62,7 @@ impl Reapplier<'_> {
         let is_explained = self
             .stale_cells
             .override_failures
-            .explain(key, &staleness.cells);
+            .explain(key, &staleness.cells, now);
         let observation = Observation {
             generation: copy.as_ref().and_then(|copy| copy.meta().generation),
             cells: staleness.cells,

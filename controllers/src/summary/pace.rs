@@ -1,7 +1,7 @@
 //! How often the summaries of a project are evaluated. Many cells can report at the same time, and a project can have many
 //! summaries.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -45,13 +45,14 @@ struct Evaluations {
     is_busy: bool,
     /// The end of the pause of all summaries.
     paused_until: Option<Instant>,
+    /// The summaries whose status could not be written.
+    failed: BTreeSet<Id>,
 }
 
 /// The turn of a summary to be evaluated. No other summary of the project has one at the same time.
 #[derive(Debug)]
 pub(super) struct Turn<'p> {
     pace: &'p Pace,
-    id: Id,
     begin: Instant,
 }
 
@@ -80,7 +81,7 @@ impl Pace {
             evaluations.slots.remove(&id);
             let begin = now;
             let pace = self;
-            return Ok(Turn { pace, id, begin });
+            return Ok(Turn { pace, begin });
         }
         let after = evaluations.paused_until.max(evaluations.last_slot);
         let slot = after.map_or(now, |after| after.max(now)) + SLOT;
@@ -95,6 +96,30 @@ impl Pace {
         let mut evaluations = self.lock();
         evaluations.next.remove(&id);
         evaluations.slots.remove(&id);
+        evaluations.failed.remove(&id);
+    }
+
+    /// Notes that a status of this size was written, or that no write was needed. `begin` is the begin of the turn.
+    pub(super) fn written(&self, key: &ProjectKey, begin: Instant, bytes: usize) {
+        let id = (key.namespace.clone(), key.name.clone());
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let interval = Duration::from_secs(1) * bytes / BYTES_PER_SECOND;
+        let mut evaluations = self.lock();
+        evaluations.failed.remove(&id);
+        let next = begin + interval.max(EVALUATED_EVERY);
+        evaluations.next.insert(id, next);
+    }
+
+    /// Notes that a status could not be written. The queue decides when to try again.
+    pub(super) fn failed(&self, key: &ProjectKey) {
+        let id = (key.namespace.clone(), key.name.clone());
+        self.lock().failed.insert(id);
+    }
+
+    /// Returns whether the last status could not be written. Then a wait must not count as a success.
+    pub(super) fn has_failed(&self, key: &ProjectKey) -> bool {
+        let id = (key.namespace.clone(), key.name.clone());
+        self.lock().failed.contains(&id)
     }
 
     fn lock(&self) -> MutexGuard<'_, Evaluations> {
@@ -103,17 +128,12 @@ impl Pace {
 }
 
 impl Turn<'_> {
-    /// Ends the evaluation. `written` is the size of the status that is written after it, in bytes.
-    pub(super) fn end(self, end: Instant, written: usize) {
+    /// Ends the evaluation. Returns when it began.
+    pub(super) fn end(self, end: Instant) -> Instant {
         let pause = end.saturating_duration_since(self.begin);
         let pause = pause.saturating_mul(PAUSE_PER_EVALUATION);
-        let written = u32::try_from(written).unwrap_or(u32::MAX);
-        let interval = Duration::from_secs(1) * written / BYTES_PER_SECOND;
-        let mut evaluations = self.pace.lock();
-        evaluations.paused_until = Some(end + pause.min(EVALUATION_PAUSE_MAX));
-        evaluations
-            .next
-            .insert(self.id.clone(), self.begin + interval.max(EVALUATED_EVERY));
+        self.pace.lock().paused_until = Some(end + pause.min(EVALUATION_PAUSE_MAX));
+        self.begin
     }
 }
 
@@ -136,7 +156,13 @@ mod tests {
     /// Returns how long the summary must wait. Otherwise it is evaluated at once.
     fn wait(pace: &Pace, name: &str, now: Instant) -> Option<Duration> {
         let turn = pace.begin(&project_key(name), now);
-        turn.map(|turn| turn.end(now, 0)).err()
+        turn.map(|turn| end(pace, name, turn, now, 0)).err()
+    }
+
+    /// Ends the evaluation of a summary whose status of this size is then written.
+    fn end(pace: &Pace, name: &str, turn: Turn<'_>, now: Instant, bytes: usize) {
+        let begin = turn.end(now);
+        pace.written(&project_key(name), begin, bytes);
     }
 
     #[test]
@@ -164,7 +190,8 @@ mod tests {
             (256 * 1024, ms(16_000)),
         ] {
             pace.forget(&key);
-            pace.begin(&key, begin).unwrap().end(begin, bytes);
+            let turn = pace.begin(&key, begin).unwrap();
+            end(&pace, "web", turn, begin, bytes);
             assert_eq!(wait(&pace, "web", begin), Some(expected));
         }
     }
@@ -174,7 +201,7 @@ mod tests {
         let (pace, begin) = (Pace::default(), Instant::now());
         let turn = pace.begin(&project_key("web"), begin).unwrap();
         assert_eq!(wait(&pace, "a", begin), Some(SLOT));
-        turn.end(begin + ms(5), 0);
+        end(&pace, "web", turn, begin + ms(5), 0);
         // An evaluation that does not end, as that of a worker that stops, keeps no other one waiting.
         let later = begin + ms(60);
         drop(pace.begin(&project_key("b"), later).unwrap());
@@ -184,21 +211,22 @@ mod tests {
     #[test]
     fn a_long_evaluation_pauses_all_summaries_of_the_project() {
         let (pace, begin) = (Pace::default(), Instant::now());
-        let end = begin + ms(200);
-        pace.begin(&project_key("web"), begin).unwrap().end(end, 0);
+        let ended = begin + ms(200);
+        let turn = pace.begin(&project_key("web"), begin).unwrap();
+        end(&pace, "web", turn, ended, 0);
         // They wait for different times, and keep them.
         for _ in 0..2 {
-            assert_eq!(wait(&pace, "a", end), Some(ms(1800) + SLOT));
-            assert_eq!(wait(&pace, "b", end), Some(ms(1800) + 2 * SLOT));
+            assert_eq!(wait(&pace, "a", ended), Some(ms(1800) + SLOT));
+            assert_eq!(wait(&pace, "b", ended), Some(ms(1800) + 2 * SLOT));
         }
-        let free = end + ms(1800);
+        let free = ended + ms(1800);
         // One that comes later does not overtake them.
         assert_eq!(wait(&pace, "c", free), Some(3 * SLOT));
         assert_eq!(wait(&pace, "a", free + SLOT), None);
 
         let turn = pace.begin(&project_key("b"), free + 2 * SLOT).unwrap();
-        let end = free + Duration::from_hours(1);
-        turn.end(end, 0);
-        assert_eq!(wait(&pace, "web", end), Some(EVALUATION_PAUSE_MAX + SLOT));
+        let ended = free + Duration::from_hours(1);
+        end(&pace, "b", turn, ended, 0);
+        assert_eq!(wait(&pace, "web", ended), Some(EVALUATION_PAUSE_MAX + SLOT));
     }
 }

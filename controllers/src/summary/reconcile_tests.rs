@@ -390,6 +390,22 @@ async fn only_the_oldest_summaries_are_evaluated() {
     assert_eq!(reason("a-new"), "Evaluated");
 }
 
+/// A wait for the next turn must not look like a success, or the queue would try again at once for ever.
+#[tokio::test(start_paused = true)]
+async fn a_status_that_cannot_be_written_is_an_error_each_time() {
+    let by_cell = summary("by-cell", &json!({}));
+    let (planes, controller) = start(vec![of_web(recorded("web")), by_cell], on_hub()).await;
+    planes.project.fail(Fault::refuse(422).on_writes());
+    for _ in 0..3 {
+        let result = reconcile(&controller, project_key("by-cell")).await;
+        result.unwrap().unwrap_err();
+    }
+    assert_eq!(take_writes(&planes.servers()), [WRITE; 3]);
+    planes.project.heal();
+    assert_eq!(pass(&planes, &controller, "by-cell").await, [WRITE]);
+    assert_eq!(status(&planes.project, "by-cell").total, 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn many_changes_of_a_second_are_one_write() {
     let (planes, controller) = start(vec![summary("by-cell", &json!({}))], on_hub()).await;

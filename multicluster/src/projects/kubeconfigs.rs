@@ -140,6 +140,8 @@ struct Follower {
 /// A file, and what is done with it.
 struct FollowedFile {
     contents: Contents,
+    /// False if its contents must be put to use again although they have not changed.
+    is_in_use: bool,
     _work: Work,
 }
 
@@ -156,7 +158,9 @@ impl Follower {
     /// can be half old and half new. A file that is missing in both was removed. The first time, projects must not wait.
     async fn look(&mut self) {
         for name in self.engagements.take_moved() {
-            self.files.remove(&name);
+            if let Some(file) = self.files.get_mut(&name) {
+                file.is_in_use = false;
+            }
         }
         let directory = self.directory.clone();
         let read = spawn_blocking(move || Files::read(&directory)).await;
@@ -200,7 +204,7 @@ impl Follower {
         self.report_misnamed(files);
         let changed = files.projects.iter().filter(|(name, file)| {
             let known = self.files.get(*name);
-            known.is_none_or(|known| known.contents != file.contents)
+            known.is_none_or(|known| !known.is_in_use || known.contents != file.contents)
         });
         let changed: Vec<_> = changed.collect();
         let readable = changed.iter().filter(|(_, file)| file.contents.is_ok());
@@ -270,6 +274,7 @@ impl Follower {
         };
         let followed = FollowedFile {
             contents: contents.clone(),
+            is_in_use: true,
             _work: work,
         };
         self.files.insert(name.clone(), followed);

@@ -17,6 +17,9 @@ use jiff::Timestamp;
 
 use crate::generation::GenerationMap;
 
+/// Text between a message about overrides and one of the cells.
+const OF_CELLS: &str = "; besides, ";
+
 /// Conditions that are copied from the hub. If the hub no longer has a condition, it is removed from the project.
 const MIRRORED: [&str; 5] = [
     AUTOSCALING_READY,
@@ -78,19 +81,19 @@ pub(super) fn with_override_failure(
     let shown = deployment.status.as_ref();
     let shown = shown.and_then(|shown| condition::find(&shown.conditions, RULES_APPLIED));
     let shown = shown.filter(|it| it.reason == OVERRIDE_FAILED);
-    let stays = |message: &str| {
-        let mut parts = message.split("; ").filter_map(|part| part.split_once(": "));
-        lacking.is_none_or(|lacking| parts.any(|(cell, _)| lacking.contains(cell)))
-    };
     let shown_message = shown.map(|shown| shown.message.as_str());
+    let shown_message = shown_message.map(|it| it.split(OF_CELLS).next().unwrap_or_default());
+    let stays = |message: &str| {
+        let mut cells = message.split("; ").filter_map(failing_cell);
+        lacking.is_none_or(|lacking| cells.any(|cell| lacking.contains(cell)))
+    };
     let Some(message) = known.or_else(|| shown_message.filter(|it| stays(it))) else {
         return status;
     };
     let mut status = status.unwrap_or_else(|| unreported(WorkloadDeploymentStatus::default(), now));
     let of_cells = condition::find(&status.conditions, RULES_APPLIED).filter(|it| it.is_false());
-    let of_cells = of_cells.map(|it| it.message.clone());
-    let message = match of_cells.filter(|of_cells| !message.ends_with(of_cells.as_str())) {
-        Some(of_cells) => format!("{message}; {of_cells}"),
+    let message = match of_cells {
+        Some(of_cells) => format!("{message}{OF_CELLS}{}", of_cells.message),
         None => message.to_owned(),
     };
     let message: String = message.chars().take(MESSAGE_MAX).collect();
@@ -102,6 +105,16 @@ pub(super) fn with_override_failure(
     condition::remove(&mut status.conditions, RULES_APPLIED);
     status.conditions.push(failure);
     Some(status)
+}
+
+/// Returns the cell in a part of the message of [`OVERRIDE_FAILED`].
+fn failing_cell(part: &str) -> Option<&str> {
+    let (cell, problem) = part.split_once(": ")?;
+    let kinds = ["OverridePolicy ", "ClusterOverridePolicy "];
+    kinds
+        .iter()
+        .any(|kind| problem.starts_with(kind))
+        .then_some(cell)
 }
 
 /// Adds the name of the cell to each message about a problem, as for a WorkloadDeployment with several cells.

@@ -176,6 +176,7 @@ impl Engagements {
             "the API server of the project is another one than before; what the hub has of the former one stays"
         );
         state.claims.release(&name);
+        state.claims.want(&name, None);
         state.clients.remove(&name);
         self.registry.disengage(name.clone(), NOT_IN_USE.to_owned());
         state.moved.insert(name);

@@ -261,8 +261,9 @@ fn a_failing_override_is_shown_while_a_cell_lacks_the_copy() {
         status["conditions"] = json!([failure]);
         Some(serde_json::from_value(status).unwrap())
     };
-    deployment.status = with("dfw1: y fails; dfw2: x fails: because");
-    let former = expected("dfw1: y fails; dfw2: x fails: because", CUT);
+    let both = "dfw1: OverridePolicy y fails; dfw2: ClusterOverridePolicy x fails: because";
+    deployment.status = with(both);
+    let former = expected(both, CUT);
     assert_eq!(shown(&deployment, &lacking, None), former);
     assert_eq!(shown(&deployment, &lacking, fails), expected(message, CUT));
     assert_eq!(shown(&deployment, &complete, None), None);
@@ -272,8 +273,14 @@ fn a_failing_override_is_shown_while_a_cell_lacks_the_copy() {
     let kept = status(&deployment, &without, &lacking, fails);
     assert_eq!(kept, deployment.status);
     // Its cell has the copy, and another one lacks it for another reason.
-    deployment.status = with("dfw1: y fails");
-    assert_eq!(shown(&deployment, &lacking, None), None);
+    for message in [
+        "dfw1: OverridePolicy y fails",
+        "dfw1: OverridePolicy y fails; besides, dfw2: OverridePolicy",
+        "dfw1: OverridePolicy y fails: dfw2: other",
+    ] {
+        deployment.status = with(message);
+        assert_eq!(shown(&deployment, &lacking, None), None, "{message}");
+    }
 }
 
 /// Both a failing override and rules that a cell cannot read are shown.
@@ -292,18 +299,20 @@ fn a_failing_override_does_not_hide_other_problems_of_rules() {
     copy.status.as_mut().unwrap().conditions.push(invalid);
     let own = HubNamespace::new(HUB_NAMESPACE).unwrap();
     let mut deployment = deployment;
-    for _ in 0..2 {
+    for known in [Some("dfw2: OverridePolicy y fails"), None, None] {
         let binding = bound(&["dfw2"], &[json!({"clusterName": "dfw2"})]);
         let cells = CopyCells {
             binding: Some(&binding),
             state: &|_| CellState::Reachable,
             rules_stamp: &|_| None,
         };
-        let known = Some("dfw2: y fails".to_owned());
+        // Without an Event, the condition stays.
+        let known = known.map(str::to_owned);
         let plan = plan_told(known, cells, &own, Some(&own), &deployment, &hub);
         let status = plan.status.or_else(|| deployment.status.clone());
         let shown = condition::find(&status.as_ref().unwrap().conditions, "RulesApplied").cloned();
-        assert_eq!(shown.unwrap().message, "dfw2: y fails; dfw1: x");
+        let expected = "dfw2: OverridePolicy y fails; besides, dfw1: x";
+        assert_eq!(shown.unwrap().message, expected);
         deployment.status = status;
     }
 }
