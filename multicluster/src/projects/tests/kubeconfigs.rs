@@ -317,6 +317,20 @@ async fn an_api_server_that_is_exchanged_is_noticed() {
     assert!(Arc::ptr_eq(&of_a, &directory.project("a")));
 }
 
+/// The file goes before its project is put to use again.
+#[tokio::test(start_paused = true)]
+async fn a_file_is_removed_while_its_api_server_is_exchanged() {
+    let a = server("1", "DFW");
+    let directory = Directory::start(&[("a.kubeconfig", "at a")], &[("at a", &a)]);
+    directory.until_cities("a", "DFW").await;
+    a.remove::<Namespace>("", "default");
+    a.put(objects::namespace("default", "3"));
+    directory.until_cities("a", &not_in_use("a")).await;
+    directory.remove("a.kubeconfig");
+    directory.until_cities("a", &not_discovered("a")).await;
+    assert_eq!(*directory.handler.0.lock().unwrap(), ["a"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn without_controllers_the_url_identifies_an_api_server() {
     let (one, other) = (server("1", "DFW"), server("2", "LHR"));
