@@ -85,12 +85,7 @@ impl Fixture<'_> {
 
     /// Changes the image of the template.
     async fn set_image(&self, image: &str) -> anyhow::Result<()> {
-        let mut template = fixture::template();
-        let containers = &mut template["spec"]["runtime"]["sandbox"]["containers"];
-        for container in containers.as_array_mut().into_iter().flatten() {
-            container["image"] = json!(image);
-        }
-        let change = json!({"spec": {"template": template}});
+        let change = fixture::image_change(image);
         let workloads = self.space.in_project::<api::Workload>();
         patch(&workloads, "web", change).await.map(drop)
     }

@@ -328,6 +328,16 @@ pub(crate) fn template() -> Value {
     workloads::template(NETWORK)
 }
 
+/// Returns the change of a Workload to another image.
+pub(crate) fn image_change(image: &str) -> Value {
+    let mut template = template();
+    let containers = &mut template["spec"]["runtime"]["sandbox"]["containers"];
+    for container in containers.as_array_mut().into_iter().flatten() {
+        container["image"] = json!(image);
+    }
+    json!({"spec": {"template": template}})
+}
+
 /// Returns a Workload with these placements: name, city codes and replicas.
 pub(crate) fn workload(name: &str, placements: &[(&str, &[&str], i32)]) -> Value {
     let placements: Vec<_> = placements

@@ -116,12 +116,7 @@ async fn changes(
 
 async fn changes_once(space: &Space<'_>, image: &str) -> anyhow::Result<f64> {
     let begin = Instant::now();
-    let mut template = fixture::template();
-    let containers = &mut template["spec"]["runtime"]["sandbox"]["containers"];
-    for container in containers.as_array_mut().into_iter().flatten() {
-        container["image"] = json!(image);
-    }
-    let change = json!({"spec": {"template": template}});
+    let change = fixture::image_change(image);
     patch(&space.in_project::<Workload>(), "web", change).await?;
     for (cell, city) in [(DFW, "dfw"), (ORD, "ord"), (FAR, "lax")] {
         let has = |instance: &api::Instance| {

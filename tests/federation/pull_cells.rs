@@ -221,16 +221,10 @@ async fn another_cell_comes_and_goes(space: &Space<'_>) -> anyhow::Result<()> {
         let as_it_is = |deployment: &WorkloadDeployment| {
             let status = deployment.status.as_ref();
             let ready = status.map_or(0, |status| status.ready_replicas);
-            let expected = if cells.contains(&ORD) {
-                1 + REPLICAS
-            } else {
-                1
-            };
-            let is_shown = match cells.contains(&ORD) {
-                true => is_available_in_part(deployment),
-                false => is_unreachable(deployment),
-            };
-            is_shown && ready == expected
+            match cells.contains(&ORD) {
+                true => is_available_in_part(deployment) && ready == 1 + REPLICAS,
+                false => is_unreachable(deployment) && ready == 1,
+            }
         };
         wait::until(&in_project, WEB, "shown", WITHIN, as_it_is).await?;
     }

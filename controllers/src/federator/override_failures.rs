@@ -172,7 +172,7 @@ impl OverrideFailures {
             return Some(until(due));
         }
         let Some(events) = self.events(hub, hub_namespace, now).await else {
-            // The more cells wait already, the less often they ask.
+            // The longer the cells have lacked the copy, the less often this is tried.
             let wait = now.duration_since(since).clamp(FIRST, LONGEST);
             return Some(wait.unsigned_abs());
         };

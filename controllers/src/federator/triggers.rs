@@ -1,7 +1,6 @@
 //! The triggers of the federator. They are changes of a project's WorkloadDeployment, of its copy on the hub, and of
 //! the objects that the copy waits for.
 
-use api::DEFAULT_NAMESPACE;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use multicluster::cache::Change;
@@ -82,14 +81,9 @@ pub(crate) const ON_HUB: &[Trigger<HubSource, dyn HubLookups, ProjectKey>] = &[
     Trigger {
         source: HubSource::Namespaces,
         reason: "the Namespace default identifies the hub and the hubs that it replaces",
-        keys: |change, hub| {
-            let identity = |it: Option<&ObjectMeta>| {
-                HubIdentity::of(it.filter(|it| it.name.as_deref() == Some(DEFAULT_NAMESPACE)))
-            };
-            match identity(change.former) == identity(change.current) {
-                true => Vec::new(),
-                false => hub.all_deployments(),
-            }
+        keys: |change, hub| match HubIdentity::is_changed_by(change) {
+            true => hub.all_deployments(),
+            false => Vec::new(),
         },
     },
     Trigger {

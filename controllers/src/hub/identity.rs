@@ -2,9 +2,10 @@
 //! hub namespaces and on the projects' WorkloadDeployments. The answers of another hub prove nothing about objects with
 //! this record (I-12).
 
-use api::annotations;
+use api::{DEFAULT_NAMESPACE, annotations};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
+use multicluster::cache::Change;
 
 use crate::objects::Namespace;
 
@@ -34,6 +35,15 @@ impl HubIdentity {
                 .map(str::to_owned)
                 .collect(),
         }
+    }
+
+    /// Returns whether a change of a Namespace of the hub changes the identity.
+    pub(crate) fn is_changed_by(change: Change<'_>) -> bool {
+        let of = |namespace: Option<&ObjectMeta>| {
+            let is_default = |it: &&ObjectMeta| it.name.as_deref() == Some(DEFAULT_NAMESPACE);
+            Self::of(namespace.filter(is_default))
+        };
+        of(change.former) != of(change.current)
     }
 
     /// Returns the UID, if it is known.

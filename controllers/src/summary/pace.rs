@@ -33,6 +33,10 @@ pub(crate) struct Pace(Mutex<Evaluations>);
 /// Namespace and name of a summary.
 type Id = (String, String);
 
+fn id(key: &ProjectKey) -> Id {
+    (key.namespace.clone(), key.name.clone())
+}
+
 #[derive(Debug, Default)]
 struct Evaluations {
     /// When each summary may be evaluated again.
@@ -64,7 +68,7 @@ impl Pace {
     /// How long the summary must wait, if it has no turn now. Summaries that wait for others wait for different times.
     pub(super) fn begin(&self, key: &ProjectKey, now: Instant) -> Result<Turn<'_>, Duration> {
         let mut evaluations = self.lock();
-        let id = (key.namespace.clone(), key.name.clone());
+        let id = id(key);
         let is_later = |time: &Instant| *time > now;
         if let Some(next) = evaluations.next.get(&id).copied().filter(is_later) {
             return Err(next - now);
@@ -92,7 +96,7 @@ impl Pace {
 
     /// Forgets a summary that no longer exists.
     pub(super) fn forget(&self, key: &ProjectKey) {
-        let id = (key.namespace.clone(), key.name.clone());
+        let id = id(key);
         let mut evaluations = self.lock();
         evaluations.next.remove(&id);
         evaluations.slots.remove(&id);
@@ -101,7 +105,7 @@ impl Pace {
 
     /// Notes that a status of this size was written, or that no write was needed. `begin` is the begin of the turn.
     pub(super) fn written(&self, key: &ProjectKey, begin: Instant, bytes: usize) {
-        let id = (key.namespace.clone(), key.name.clone());
+        let id = id(key);
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let interval = Duration::from_secs(1) * bytes / BYTES_PER_SECOND;
         let mut evaluations = self.lock();
@@ -112,14 +116,12 @@ impl Pace {
 
     /// Notes that a status could not be written. The queue decides when to try again.
     pub(super) fn failed(&self, key: &ProjectKey) {
-        let id = (key.namespace.clone(), key.name.clone());
-        self.lock().failed.insert(id);
+        self.lock().failed.insert(id(key));
     }
 
     /// Returns whether the last status could not be written. Then a wait must not count as a success.
     pub(super) fn has_failed(&self, key: &ProjectKey) -> bool {
-        let id = (key.namespace.clone(), key.name.clone());
-        self.lock().failed.contains(&id)
+        self.lock().failed.contains(&id(key))
     }
 
     fn lock(&self) -> MutexGuard<'_, Evaluations> {

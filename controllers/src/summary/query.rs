@@ -44,7 +44,7 @@ pub(super) struct Filter {
     pub(super) test: Test,
 }
 
-/// What must hold for the value of a column.
+/// A test of the value of a column.
 #[derive(Debug)]
 pub(super) enum Test {
     In(BTreeSet<String>),

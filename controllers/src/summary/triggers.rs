@@ -1,11 +1,10 @@
 //! The triggers of summaries. They are changes of a summary, and of the objects that it shows.
 //!
-//! Each change wakes all summaries of its namespace that are evaluated. The pace of a summary bounds how often it is evaluated (`pace.rs`).
+//! Each change wakes all summaries of its namespace that are evaluated. The pace of a summary bounds how often it is
+//! evaluated (`pace.rs`).
 
 use std::collections::BTreeSet;
 
-use api::DEFAULT_NAMESPACE;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use multicluster::cache::Change;
 
@@ -80,14 +79,9 @@ pub(crate) const ON_HUB: &[Trigger<HubSource, dyn HubLookups, ProjectKey>] = &[
     Trigger {
         source: HubSource::Namespaces,
         reason: "the Namespace default identifies the hub and the hubs that it replaces",
-        keys: |change, hub| {
-            let identity = |it: Option<&ObjectMeta>| {
-                HubIdentity::of(it.filter(|it| it.name.as_deref() == Some(DEFAULT_NAMESPACE)))
-            };
-            match identity(change.former) == identity(change.current) {
-                true => Vec::new(),
-                false => hub.all_summaries(),
-            }
+        keys: |change, hub| match HubIdentity::is_changed_by(change) {
+            true => hub.all_summaries(),
+            false => Vec::new(),
         },
     },
     Trigger {

@@ -127,7 +127,7 @@ struct Follower {
     engagements: Arc<Engagements>,
     tasks: Tasks,
     metrics: Metrics,
-    /// What was read last; `None` if the directory could not be read.
+    /// The last reading. `None` if the directory could not be read.
     last: Option<Files>,
     /// The files in their present versions.
     files: BTreeMap<ProjectName, FollowedFile>,
@@ -137,7 +137,7 @@ struct Follower {
     sync_state: watch::Sender<SyncState>,
 }
 
-/// A file, and what is done with it.
+/// A file, and the work that uses it.
 struct FollowedFile {
     contents: Contents,
     /// False if its contents must be put to use again although they have not changed.
@@ -145,7 +145,7 @@ struct FollowedFile {
     _work: Work,
 }
 
-/// What is done with the contents of a file. The work ends when this value is dropped.
+/// The use of the contents of a file. It ends when this value is dropped.
 enum Work {
     /// They are put to use.
     Attempt(#[expect(dead_code, reason = "dropped")] DropGuard),

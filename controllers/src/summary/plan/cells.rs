@@ -45,7 +45,7 @@ pub(super) struct Cell {
     pub(super) state: RowState,
     /// Why the state is not `Reported`.
     pub(super) why: Option<Why>,
-    /// What the cell reports, or has reported last. `null` if nothing is known, or if the query does not read it.
+    /// The last report of the cell. `null` if there is none, or if the query does not read it.
     pub(super) status: Value,
 }
 

@@ -1,4 +1,4 @@
-//! What a query is evaluated on.
+//! The observations that a query is evaluated on.
 
 use std::sync::Arc;
 

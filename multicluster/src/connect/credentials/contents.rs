@@ -18,7 +18,7 @@ pub(crate) enum ContentsError {
     Field {
         /// The path of the field.
         field: &'static str,
-        /// What is wrong with it, and what is needed.
+        /// The fault, and how to correct it.
         problem: String,
     },
     /// The library did not load the kubeconfig at once.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use api::ProjectName;
 
-/// What identifies an API server: the UID of its Namespace `default`, or its URL.
+/// The identity of an API server: the UID of its Namespace `default`, or its URL.
 pub(super) type Server = String;
 
 /// The API servers of the projects.
