@@ -98,8 +98,19 @@ identity! {
 }
 
 identity! {
-    /// Name of a cell: that of its Karmada Cluster.
-    CellName, "cell name", dns_label
+    /// Name of a cell: that of its Karmada Cluster. The name of a cell below a lower hub begins with the name of the
+    /// Cluster that is the lower hub, and a dot. The whole name must be a label value.
+    CellName, "cell name", cell_name
+}
+
+/// Separates the Clusters in the name of a cell below a lower hub. The name of a Cluster contains none.
+pub const CLUSTER_SEPARATOR: char = '.';
+
+/// Returns the Cluster of the hub through which this cell is reached: the cell itself, or the lower hub that it is below.
+/// `cell` is the name of a cell.
+pub fn cluster_of(cell: &str) -> &str {
+    let cluster = cell.split_once(CLUSTER_SEPARATOR);
+    cluster.map_or(cell, |(cluster, _)| cluster)
 }
 
 impl ProjectName {
@@ -165,6 +176,15 @@ fn dns_label(value: &str) -> Result<(), &'static str> {
     let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     is_label(value, edge, |c| c == '-').then_some(()).ok_or(
         "must be a DNS-1123 label: at most 63 lower-case letters, digits and '-', with a letter or digit at both ends",
+    )
+}
+
+fn cell_name(value: &str) -> Result<(), &'static str> {
+    let are_labels = value
+        .split(CLUSTER_SEPARATOR)
+        .all(|part| dns_label(part).is_ok());
+    (are_labels && value.len() <= LABEL_VALUE_MAX).then_some(()).ok_or(
+        "must be a DNS-1123 label, or several with dots between them: at most 63 lower-case letters, digits, '-' and '.'",
     )
 }
 
@@ -255,6 +275,26 @@ mod tests {
             assert!(CityCode::new(city).is_err(), "{city}");
         }
         assert_eq!(CityCode::new("DFW").unwrap().name_part(), "dfw");
+    }
+
+    #[test]
+    fn a_cell_is_named_after_the_clusters_that_lead_to_it() {
+        for (cell, cluster) in [("dfw1", "dfw1"), ("dfw.a1", "dfw"), ("us.dfw.a-1", "us")] {
+            assert_eq!(CellName::new(cell).unwrap().as_str(), cell);
+            assert_eq!(cluster_of(cell), cluster);
+        }
+        let long = ["dfw", &"x".repeat(60)].join(".");
+        for cell in [
+            ".",
+            "dfw.",
+            ".a1",
+            "dfw..a1",
+            "DFW.a1",
+            "dfw.a1-",
+            long.as_str(),
+        ] {
+            assert!(CellName::new(cell).is_err(), "{cell}");
+        }
     }
 
     #[test]
