@@ -28,6 +28,7 @@ pub(crate) mod status;
 mod translation;
 mod unreachable;
 mod unscheduled;
+mod views;
 
 pub use cells::StatusFold;
 pub use resource_template::ResourceTemplate;

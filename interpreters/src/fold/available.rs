@@ -26,7 +26,7 @@ pub(super) fn require_reachable<'a>(
     };
     let reachable = cells
         .iter()
-        .filter(|cell| unreachable.since(cell.name).is_none());
+        .filter(|cell| unreachable.since(cell.name()).is_none());
     let of_reachable = join(reachable, former)
         .into_iter()
         .find(|condition| condition.type_ == AVAILABLE);
@@ -53,7 +53,7 @@ pub(super) fn require_reachable<'a>(
         .or_else(|| shown_since(shown, AVAILABLE, available.status));
     available.last_transition_time = kept_time.unwrap_or_else(|| {
         let lost = cells.iter().filter_map(|cell| {
-            let since = unreachable.since(cell.name)?;
+            let since = unreachable.since(cell.name())?;
             let of_type = cell.conditions().iter().filter(|c| c.type_ == AVAILABLE);
             (of_type.map(|c| c.status).max() > new_status).then_some(since)
         });

@@ -8,11 +8,13 @@ use serde_json::value::RawValue;
 
 use super::status::StatusView;
 use super::unreachable::{Unreachable, UnreachableCells};
+use super::views::below;
 use api::decode::{for_each_of, from_str};
+use api::identity::cluster_of;
 
 /// The name for the cell of an item without a `clusterName` that a Cluster can have.
 const UNNAMED: &str = "unnamed";
-/// Longest name of a cell, in bytes. Karmada allows 48. Messages repeat the name for each condition.
+/// Longest name of a cell, in bytes. Karmada allows 48 for a Cluster. Messages repeat the name for each condition.
 const NAME_MAX: usize = 63;
 
 /// The reports of the cells of one WorkloadDeployment.
@@ -124,9 +126,20 @@ impl<'a> StatusFold<'a> {
         }
     }
 
-    /// Returns the names of all cells, sorted.
+    /// Returns the names of all cells, sorted. A lower hub counts as a cell.
     pub fn cells(&self) -> impl Iterator<Item = &str> {
         self.cells.iter().map(|(name, _)| name.as_ref())
+    }
+
+    /// Returns the names of the cells below lower hubs that the reports contain.
+    pub fn cells_below(&self) -> impl Iterator<Item = String> {
+        self.cells.iter().flat_map(|(name, cell)| {
+            let report = cell.report.as_deref();
+            let cells = report.map_or(&[][..], StatusView::cells).iter();
+            let cells = cells.map(|cell| cell.name.as_ref());
+            let cells = cells.chain(report.and_then(StatusView::reporting_cell));
+            cells.map(|cell| below(name, cell))
+        })
     }
 
     /// Adds the cells to which the object is scheduled. If the items do not contain a cell, the object counts as not
@@ -143,7 +156,8 @@ impl<'a> StatusFold<'a> {
     }
 
     /// Marks cells as unreachable. If the items do not contain such a cell, also adds the cell (see
-    /// [`expect`](Self::expect)).
+    /// [`expect`](Self::expect)). A mark of a lower hub is also one of each cell below it. A cell below a lower hub must
+    /// be one of [`cells_below`](Self::cells_below).
     pub fn mark_unreachable<C: Into<Cow<'a, str>>>(
         &mut self,
         marks: impl IntoIterator<Item = (C, Unreachable<'a>)>,
@@ -151,7 +165,9 @@ impl<'a> StatusFold<'a> {
         let mut names = Vec::new();
         for (cell, unreachable) in marks {
             let name = kept_name(cell);
-            names.push(name.clone());
+            if cluster_of(&name) == name {
+                names.push(name.clone());
+            }
             self.unreachable.add(name, unreachable);
         }
         self.expect(names);
@@ -159,7 +175,7 @@ impl<'a> StatusFold<'a> {
 }
 
 /// Returns the name under which the fold stores a cell.
-fn kept_name<'a>(cell: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
+pub(super) fn kept_name<'a>(cell: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
     // These characters need no escape in JSON.
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
     match cell.into() {

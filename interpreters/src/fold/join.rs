@@ -34,13 +34,10 @@ pub(super) fn sum(cells: &[CellView<'_, '_>]) -> Counters {
     }
 }
 
-/// Returns the label selector of the instances. With several cells, all of them must report the same selector now: the
+/// Returns the label selector of the instances of several cells. All of them must report the same selector now: the
 /// selector of one cell would not find the instances of another cell, and `status.cells` does not remember it.
-pub(super) fn common_selector<'f>(cells: &[CellView<'f, '_>]) -> Option<&'f str> {
-    if let [single] = cells {
-        return single.whole?.selector();
-    }
-    let mut selectors = cells.iter().map(|cell| match cell.source {
+pub(super) fn common_selector<'f>(items: &[CellView<'f, '_>]) -> Option<&'f str> {
+    let mut selectors = items.iter().map(|cell| match cell.source {
         Source::Report(report) => report.selector(),
         Source::Memory | Source::Nothing => None,
     });
@@ -48,17 +45,14 @@ pub(super) fn common_selector<'f>(cells: &[CellView<'f, '_>]) -> Option<&'f str>
     selectors.all(|other| other == Some(first)).then_some(first)
 }
 
-/// Returns whether the instances are suspended. With several cells, all of them must report now that they are:
+/// Returns whether the instances of several cells are suspended. All of them must report now that they are:
 /// `status.cells` does not remember it.
-pub(super) fn all_suspended(cells: &[CellView<'_, '_>]) -> Option<bool> {
-    if let [single] = cells {
-        return single.whole?.suspended();
-    }
+pub(super) fn all_suspended(items: &[CellView<'_, '_>]) -> Option<bool> {
     let is_suspended = |cell: &CellView<'_, '_>| match cell.source {
         Source::Report(report) => report.suspended() == Some(true),
         Source::Memory | Source::Nothing => false,
     };
-    (!cells.is_empty() && cells.iter().all(is_suspended)).then_some(true)
+    (!items.is_empty() && items.iter().all(is_suspended)).then_some(true)
 }
 
 /// Returns one condition per type, sorted by type. `Available` gets the best status of all cells. Every other type gets
@@ -77,7 +71,10 @@ pub(super) fn join<'k, 'a: 'k>(
                 Some((_, other)) => condition.status < other.status,
             };
             if decides {
-                deciding.insert(&condition.type_, (cell.name.unwrap_or_default(), condition));
+                deciding.insert(
+                    &condition.type_,
+                    (cell.name().unwrap_or_default(), condition),
+                );
             }
         }
     }

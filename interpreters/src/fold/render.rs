@@ -4,15 +4,16 @@ use jiff::Timestamp;
 
 use super::available::{require_known_cell, require_reachable};
 use super::cell_view::{CellView, Source};
-use super::cells::{NamedContribution, StatusFold};
+use super::cells::StatusFold;
 use super::entry::CellEntry;
 use super::join::{all_suspended, common_selector, join, sum};
 use super::rendered_status::RenderedStatus;
 use super::reporting::cells_reporting;
 use super::resource_template::ResourceTemplate;
-use super::shares::{AssignedShare, are_shares_of, shares};
-use super::status::{Counters, RememberedCell, StatusView};
+use super::shares::{AssignedShare, are_shares_of, share_of, shares};
+use super::status::StatusView;
 use super::translation::Translation;
+use super::views::{CellsByName, Views};
 
 impl<'a> StatusFold<'a> {
     /// Returns the new status of `template` as JSON. The fields are in alphabetical order. Returns `None` if the fold
@@ -59,42 +60,41 @@ impl<'a> StatusFold<'a> {
         let empty = StatusView::default();
         let former = former.unwrap_or(&empty);
         let memory = CellsByName::of(former);
-        let cells = self.cell_views(former, &memory);
+        let views = Views::of(self, former, &memory);
+        let (items, cells, single) = (views.items(), views.cells(), views.single());
         let first = cells.first()?;
 
         let total = template
             .replicas
             .or(template.min_replicas)
             .map(|total| total.max(0));
-        let shares = shares(&cells, template)
+        let shares = shares(items, template)
             .zip(total)
             .filter(|(shares, total)| are_shares_of(shares, *total, former.cells()));
-        let current = shares.is_some() && cells.iter().all(|cell| cell.is_current(template));
+        let current = shares.is_some() && items.iter().all(|item| item.is_current(template));
         let translation = Translation {
             generation: template.generation,
             is_current: current,
         };
-        let carried = cells.iter().any(CellView::carries_observed_generation);
+        let carried = items.iter().any(CellView::carries_observed_generation);
         let observed_generation =
             translation.translate(carried, true, former.generations.observed_generation);
 
         let formers = &former.conditions;
-        let single = cells.len() == 1;
-        let mut conditions = if single {
-            first.conditions().to_vec()
-        } else {
-            join(&cells, formers)
+        let mut conditions = match single {
+            Some(single) => single.conditions().to_vec(),
+            None => join(cells, formers),
         };
-        translation.translate_conditions(&mut conditions, formers, &cells);
+        translation.translate_conditions(&mut conditions, formers, items);
 
-        let cells_reporting = cells_reporting(self, former, template.shown, now);
+        let cells_reporting = cells_reporting(self, cells, former, template.shown, now);
         if let Some(reporting) = &cells_reporting {
-            if first.name.is_none() {
+            if first.name().is_none() {
                 require_known_cell(&mut conditions, reporting);
             }
             require_reachable(
                 &mut conditions,
-                &cells,
+                cells,
                 &self.unreachable,
                 formers,
                 template.shown,
@@ -102,14 +102,13 @@ impl<'a> StatusFold<'a> {
             );
         }
 
-        // The order of the shares is the order of the cells.
         let assigned = |index: usize, cell: &CellView<'_, '_>| match &shares {
             Some((shares, total)) if current => AssignedShare {
-                assigned_replicas: shares.get(index).map(|(_, share)| *share),
+                assigned_replicas: share_of(shares, index, cell),
                 template_replicas: Some(*total),
             },
             _ => cell
-                .name
+                .name()
                 .and_then(|name| memory.get(name))
                 .map(AssignedShare::of)
                 .unwrap_or_default(),
@@ -117,77 +116,35 @@ impl<'a> StatusFold<'a> {
         // The hub status of a single cell is the last report of this cell. It needs no entries, only the name.
         let mut entries = Vec::new();
         let mut reporting_cell = None;
-        if single {
-            let has_reported = !matches!(first.source, Source::Nothing);
-            reporting_cell = first.name.filter(|_| has_reported);
+        if let Some(single) = single {
+            let has_reported = !matches!(single.source, Source::Nothing);
+            reporting_cell = single.name().filter(|_| has_reported);
         } else {
             entries.reserve_exact(cells.len());
             let cells = cells.iter().enumerate();
             let entry = |(index, cell)| CellEntry::of(cell, assigned(index, cell));
             entries.extend(cells.filter_map(entry));
         }
+        let (selector, suspended) = match single.map(|single| single.whole) {
+            Some(whole) => (
+                whole.and_then(StatusView::selector),
+                whole.and_then(StatusView::suspended),
+            ),
+            None => (common_selector(items), all_suspended(items)),
+        };
         let status = RenderedStatus {
             cells: entries,
             conditions,
-            counters: sum(&cells),
+            counters: sum(cells),
             observed_generation,
-            others: first.whole.filter(|_| single).map(|whole| &whole.others),
+            others: single
+                .and_then(|single| single.whole)
+                .map(|whole| &whole.others),
             cells_reporting,
             reporting_cell,
-            selector: common_selector(&cells),
-            suspended: all_suspended(&cells),
+            selector,
+            suspended,
         };
         Some(then(status))
-    }
-
-    /// Returns a view of each cell, from its report or from its last report in the former status.
-    fn cell_views<'f>(
-        &'f self,
-        former: &'f StatusView<'a>,
-        memory: &CellsByName<'f, 'a>,
-    ) -> Vec<CellView<'f, 'a>> {
-        let any_report = self.cells.iter().any(|(_, cell)| cell.report.is_some());
-        // Former versions wrote the status of a single cell without the name of the cell. The counters of such a status
-        // are used until a cell reports. The status gets no name, because another cell may have replaced the single
-        // cell.
-        let is_unnamed = former.reporting_cell().is_none()
-            && former.cells().is_empty()
-            && (former.counters() != Counters::default() || !former.conditions.is_empty());
-        if is_unnamed && !any_report && !self.cells.is_empty() {
-            return vec![CellView::of_hub_status(None, former)];
-        }
-        let is_single = self.cells.len() == 1;
-        let view = |(name, cell): &'f NamedContribution<'a>| match &cell.report {
-            Some(report) => CellView::of_report(name, report, cell.missing.is_none()),
-            None if former.reporting_cell() == Some(name.as_ref()) => {
-                CellView::of_hub_status(Some(name), former)
-            }
-            None => {
-                let memory = memory.get(name);
-                let mut view = CellView::of_memory(name, memory);
-                view.whole = memory.filter(|_| is_single).map(|_| former);
-                view
-            }
-        };
-        self.cells.iter().map(view).collect()
-    }
-}
-
-/// The entries of `status.cells` of the former status, sorted by name.
-struct CellsByName<'f, 'a>(Vec<&'f RememberedCell<'a>>);
-
-impl<'f, 'a> CellsByName<'f, 'a> {
-    fn of(former: &'f StatusView<'a>) -> Self {
-        let mut cells: Vec<_> = former.cells().iter().collect();
-        cells.sort_by(|one, other| one.name.cmp(&other.name));
-        Self(cells)
-    }
-
-    fn get(&self, name: &str) -> Option<&'f RememberedCell<'a>> {
-        let index = self
-            .0
-            .binary_search_by(|cell| cell.name.as_ref().cmp(name))
-            .ok()?;
-        self.0.get(index).copied()
     }
 }

@@ -5,11 +5,13 @@ use std::fmt::Write as _;
 
 use api::ConditionStatus;
 use api::condition::MESSAGE_MAX;
+use api::identity::cluster_of;
 use api::workload_deployment::{
     CELL_NOT_APPLIED, CELL_NOT_REPORTED, CELL_UNREACHABLE, CELLS_REPORTING,
 };
 use jiff::Timestamp;
 
+use super::cell_view::CellView;
 use super::cells::{MissingReport, StatusFold};
 use super::condition::{ConditionView, shown_since, time};
 use super::join::truncated;
@@ -22,35 +24,45 @@ const MIN_PER_CELL: usize = 96;
 /// Text between the parts of two cells in the message.
 const SEPARATOR: &str = "; ";
 
-/// The reason why a cell does not report. The most severe reason is the lowest value.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// The reason why a cell does not report.
+#[derive(Clone, Copy)]
 enum ReportingProblem<'f, 'a> {
     Unreachable(&'f Unreachable<'a>),
     Missing(&'f MissingReport<'a>),
+    /// The condition `CellsReporting` of a lower hub.
+    Below(&'f ConditionView<'a>),
 }
 
 /// Returns `CellsReporting` if a cell has no current report or is unreachable. Otherwise returns `None`. The status of
 /// this condition is therefore always False.
 ///
 /// The transition time is kept while the condition is False on the hub or in `shown`. If a cell is unreachable, the
-/// time in `shown` has precedence. Otherwise the time on the hub has precedence.
+/// time in `shown` has precedence. Otherwise the time on the hub has precedence. `cells` are the views of the cells.
 pub(super) fn cells_reporting<'a>(
     fold: &StatusFold<'a>,
+    cells: &[CellView<'_, 'a>],
     former: &StatusView<'a>,
     shown: &[api::Condition],
     now: Timestamp,
 ) -> Option<ConditionView<'a>> {
+    let below = problems_below(fold, cells);
     let problems = || {
-        fold.cells.iter().filter_map(|(name, cell)| {
-            let problem = match fold.unreachable.of_cell(name) {
-                Some(unreachable) => ReportingProblem::Unreachable(unreachable),
-                None => ReportingProblem::Missing(cell.missing.as_ref()?),
+        let of_items = fold.cells.iter().filter_map(|(name, cell)| {
+            let problem = match (fold.unreachable.of_cell(name), &cell.missing) {
+                (Some(unreachable), _) => ReportingProblem::Unreachable(unreachable),
+                (None, Some(missing)) => ReportingProblem::Missing(missing),
+                (None, None) => {
+                    let report = cell.report.as_deref();
+                    ReportingProblem::Below(report.and_then(StatusView::problem_below)?)
+                }
             };
-            Some((name, problem))
-        })
+            Some((name.as_ref(), problem))
+        });
+        of_items.chain(below.iter().copied())
     };
     let count = problems().count();
-    let reason = problems().map(|(_, problem)| problem).min()?.reason();
+    let reasons = problems().map(|(_, problem)| problem.reason());
+    let reason = reasons.min_by_key(|reason| severity(reason))?.to_owned();
     // Cuts long texts, so that the message contains the name of every cell. If there are too many cells, the message
     // contains only the first ones.
     let max_per_cell = MESSAGE_MAX
@@ -79,12 +91,42 @@ pub(super) fn cells_reporting<'a>(
     })
 }
 
-impl ReportingProblem<'_, '_> {
-    fn reason(&self) -> &'static str {
+/// Returns the unreachable cells below lower hubs that are not unreachable themselves.
+fn problems_below<'k, 'a>(
+    fold: &'k StatusFold<'a>,
+    cells: &'k [CellView<'_, 'a>],
+) -> Vec<(&'k str, ReportingProblem<'k, 'a>)> {
+    if fold.unreachable.is_empty() {
+        return Vec::new();
+    }
+    let names = cells.iter().filter_map(CellView::name);
+    let below = names.filter(|name| {
+        let cluster = cluster_of(name);
+        cluster != *name && fold.unreachable.of_cell(cluster).is_none()
+    });
+    let marked = below.filter_map(|name| {
+        let unreachable = fold.unreachable.of_cell(name)?;
+        Some((name, ReportingProblem::Unreachable(unreachable)))
+    });
+    marked.collect()
+}
+
+/// Returns the order of the reasons: the most severe one is the lowest.
+fn severity(reason: &str) -> u8 {
+    match reason {
+        CELL_UNREACHABLE => 0,
+        CELL_NOT_APPLIED => 1,
+        _ => 2,
+    }
+}
+
+impl<'f> ReportingProblem<'f, '_> {
+    fn reason(self) -> &'f str {
         match self {
             Self::Unreachable(_) => CELL_UNREACHABLE,
             Self::Missing(MissingReport::NotApplied { .. }) => CELL_NOT_APPLIED,
             Self::Missing(MissingReport::NotReported) => CELL_NOT_REPORTED,
+            Self::Below(condition) => &condition.reason,
         }
     }
 
@@ -101,6 +143,7 @@ impl ReportingProblem<'_, '_> {
                 format!("{name}: not applied: {message}")
             }
             Self::Missing(MissingReport::NotReported) => format!("{name}: no status reported"),
+            Self::Below(condition) => format!("{name}: {}", condition.message),
         }
     }
 }

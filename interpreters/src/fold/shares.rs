@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use api::identity::cluster_of;
+
 use super::cell_view::{CellView, Source};
 use super::resource_template::ResourceTemplate;
 use super::status::{RememberedCell, saturated};
 
-/// The share of each cell, sorted by name.
+/// The share of each item, sorted by name: of a cell, or of a lower hub.
 pub(super) type CellShares<'k> = Vec<(&'k str, i32)>;
 
 /// The share of a cell, and the total number of replicas at that time. Both numbers are from the last time when all
@@ -26,15 +28,15 @@ impl AssignedShare {
     }
 }
 
-/// Returns the share of each cell. Returns `None` if a cell does not report a share.
+/// Returns the share of each item. Returns `None` if an item does not report a share.
 pub(super) fn shares<'k>(
-    cells: &'k [CellView<'_, '_>],
+    items: &'k [CellView<'_, '_>],
     template: &ResourceTemplate<'_>,
 ) -> Option<CellShares<'k>> {
-    cells
+    items
         .iter()
-        .map(|cell| {
-            let Source::Report(report) = cell.source else {
+        .map(|item| {
+            let Source::Report(report) = item.source else {
                 return None;
             };
             let generations = report.generations;
@@ -43,7 +45,7 @@ pub(super) fn shares<'k>(
                 generations.assigned_replicas.map(i64::from),
                 generations.assigned_min_replicas.map(i64::from),
             );
-            Some((cell.name?, saturated(share?.max(0))))
+            Some((item.name()?, saturated(share?.max(0))))
         })
         .collect()
 }
@@ -82,12 +84,58 @@ pub(super) fn are_shares_of(
     let total_changed = remembered
         .iter()
         .any(|cell| cell.template_replicas.is_some_and(|former| former != total));
-    let former_shares = || {
-        let cells = remembered.iter();
-        let shares = cells.filter_map(|cell| Some((cell.name.as_ref(), cell.assigned_replicas?)));
-        shares.collect::<BTreeMap<_, _>>()
-    };
     adds_up
         && !has_zero
-        && !(total_changed && former_shares().into_iter().eq(shares.iter().copied()))
+        && !(total_changed
+            && former_shares(remembered)
+                .into_iter()
+                .eq(shares.iter().copied()))
+}
+
+/// Returns the remembered share of each item. The share of a lower hub is the sum of the shares of its cells with
+/// Divided. With Duplicated, each of them equals the total.
+fn former_shares<'k>(remembered: &'k [RememberedCell<'_>]) -> BTreeMap<&'k str, i32> {
+    struct Former {
+        sum: i32,
+        /// The total, while each share equals it.
+        each: Option<i32>,
+    }
+    let mut items = BTreeMap::new();
+    for cell in remembered {
+        let Some(share) = cell.assigned_replicas else {
+            continue;
+        };
+        let former = items.entry(cluster_of(&cell.name)).or_insert(Former {
+            sum: 0,
+            each: Some(share),
+        });
+        former.sum = former.sum.saturating_add(share);
+        former.each = former
+            .each
+            .filter(|each| *each == share && cell.template_replicas == Some(share));
+    }
+    let share = |former: Former| former.each.unwrap_or(former.sum);
+    items
+        .into_iter()
+        .map(|(name, it)| (name, share(it)))
+        .collect()
+}
+
+/// Returns the share of a cell. `shares` are those of the items.
+pub(super) fn share_of(
+    shares: &CellShares<'_>,
+    index: usize,
+    cell: &CellView<'_, '_>,
+) -> Option<i32> {
+    if let Some(share) = cell.share_below() {
+        return share;
+    }
+    let name = cluster_of(cell.name()?);
+    // If no item is of a lower hub, the order of the shares is the order of the cells.
+    let at = shares.get(index).filter(|(of, _)| *of == name);
+    let found = || {
+        let index = shares.binary_search_by(|(of, _)| (*of).cmp(name)).ok()?;
+        shares.get(index)
+    };
+    at.or_else(found).map(|(_, share)| *share)
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use api::ConditionStatus;
 use api::text::Text;
 use api::workload_deployment::CELLS_REPORTING;
 use serde::de::{self, Error as _, MapAccess, Visitor};
@@ -173,6 +174,29 @@ impl<'a> StatusView<'a> {
 
     pub(crate) fn set_reporting_cell(&mut self, name: Option<Cow<'a, str>>) {
         self.change_rare_fields(|fields| fields.reporting_cell = name);
+    }
+
+    /// Returns whether a fold has written this status, so it is that of a lower hub's object. A cell names no cells. The
+    /// fold names none if none of them has ever reported: then `CellsReporting` is all that it writes.
+    pub(crate) fn is_of_lower_hub(&self) -> bool {
+        let is_without_report = || {
+            let reporting = self.cells_reporting();
+            reporting.is_some_and(|it| it.status == ConditionStatus::False)
+                && self.conditions.is_empty()
+                && self.counters() == Counters::default()
+        };
+        self.names_cells() || is_without_report()
+    }
+
+    /// Returns the condition `CellsReporting` of a lower hub, while some of its cells do not report.
+    pub(crate) fn problem_below(&self) -> Option<&ConditionView<'a>> {
+        let reporting = self.cells_reporting();
+        reporting.filter(|it| it.status == ConditionStatus::False && self.is_of_lower_hub())
+    }
+
+    /// Returns whether the status names cells that have reported to a lower hub.
+    pub(crate) fn names_cells(&self) -> bool {
+        !self.cells().is_empty() || self.reporting_cell().is_some()
     }
 
     fn change_hub_fields(&mut self, change: impl FnOnce(&mut HubFields<'a>)) {

@@ -30,15 +30,16 @@ impl Translation {
         }
     }
 
-    /// Translates the generations of the joined conditions. `formers` are the conditions on the hub.
+    /// Translates the generations of the joined conditions. `formers` are the conditions on the hub. `items` are the
+    /// views of the items: a lower hub has translated the generations of its cells into those of its object.
     pub(super) fn translate_conditions(
         self,
         conditions: &mut [ConditionView<'_>],
         formers: &[ConditionView<'_>],
-        cells: &[CellView<'_, '_>],
+        items: &[CellView<'_, '_>],
     ) {
         let outdated = match self.is_current {
-            true => OutdatedTypes::of(cells),
+            true => OutdatedTypes::of(items),
             false => OutdatedTypes::default(),
         };
         let by_type = ConditionIndex::of(formers);
@@ -57,28 +58,28 @@ impl Translation {
     }
 }
 
-/// The types of conditions that a cell has reported for another generation than its own, sorted. If a cell has several
+/// The types of conditions that an item has reported for another generation than its own, sorted. If an item has several
 /// conditions of one type, the first one counts.
 #[derive(Default)]
 struct OutdatedTypes<'c>(Vec<&'c str>);
 
 impl<'c> OutdatedTypes<'c> {
-    fn of(cells: &'c [CellView<'_, '_>]) -> Self {
+    fn of(items: &'c [CellView<'_, '_>]) -> Self {
         let mut types = Vec::new();
-        for cell in cells {
-            let Source::Report(report) = cell.source else {
+        for item in items {
+            let Source::Report(report) = item.source else {
                 continue;
             };
             let is_outdated = |condition: &&ConditionView<'_>| {
                 condition.observed_generation != report.generations.generation
             };
-            if cell
+            if item
                 .conditions()
                 .iter()
                 .any(|condition| is_outdated(&condition))
             {
-                let by_type = ConditionIndex::of(cell.conditions());
-                let outdated = cell.conditions().iter().filter(is_outdated);
+                let by_type = ConditionIndex::of(item.conditions());
+                let outdated = item.conditions().iter().filter(is_outdated);
                 types.extend(
                     outdated
                         .filter(|condition| {

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use api::identity::CLUSTER_SEPARATOR;
 use jiff::Timestamp;
 
 /// The mark of an unreachable cell. If one cell has two marks, the fold keeps the mark with the earlier time. If the
@@ -58,12 +59,15 @@ impl<'a> UnreachableCells<'a> {
         self.0.values().map(|unreachable| unreachable.since).min()
     }
 
-    /// Returns the time since which a view of this cell is outdated. A view without a name can be of any unreachable
-    /// cell, so the earliest time is used.
+    /// Returns the time since which a view of this cell is outdated: since the cell, or a lower hub that it is below,
+    /// is unreachable. A view without a name can be of any unreachable cell, so the earliest time is used.
     pub(super) fn since(&self, name: Option<&str>) -> Option<Timestamp> {
-        match name {
-            Some(name) => self.of_cell(name).map(|unreachable| unreachable.since),
-            None => self.earliest(),
-        }
+        let Some(name) = name else {
+            return self.earliest();
+        };
+        let lower_hubs = name.match_indices(CLUSTER_SEPARATOR);
+        let lower_hubs = lower_hubs.filter_map(|(end, _)| name.get(..end));
+        let marks = lower_hubs.chain([name]).filter_map(|it| self.of_cell(it));
+        marks.map(|unreachable| unreachable.since).min()
     }
 }

@@ -1,5 +1,6 @@
 //! Tests of AggregateStatus on a WorkloadDeployment: examples of the rules of the fold.
 
+mod lower_hubs;
 mod memory;
 mod shares;
 mod twice;

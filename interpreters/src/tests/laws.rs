@@ -6,6 +6,7 @@
 
 mod cells;
 mod generate;
+mod levels;
 mod schema;
 mod unreachable;
 

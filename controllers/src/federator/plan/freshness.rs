@@ -1,7 +1,10 @@
 //! Adds the state of the cells to a project's status. The hub's status does not contain these facts: a cell is
 //! unreachable, a cell does not have the object yet, or no cell matches (docs/concepts/status.md).
 
+use std::collections::BTreeSet;
+
 use api::condition;
+use api::identity::cluster_of;
 use api::karmada::ResourceBinding;
 use api::workload_deployment::CELLS_REPORTING;
 use api::{Condition, WorkloadDeployment, WorkloadDeploymentStatus};
@@ -67,14 +70,20 @@ impl<'a> CellReports<'a> {
         // A cell that is no longer a target still counts until the object is gone from it.
         let cells: Vec<_> = fold.cells().map(str::to_owned).collect();
         let is_missing = cells.len() > named;
-        let mut marks = Vec::new();
-        for cell in cells {
-            if let CellState::Unreachable { since, message } = state(&cell) {
+        let mark = |cell: String| match state(&cell) {
+            CellState::Reachable => None,
+            CellState::Unreachable { since, message } => {
                 let since = since.or_else(|| shown_since(shown)).unwrap_or(now);
                 let message = message.into();
-                marks.push((cell, Unreachable { since, message }));
+                Some((cell, Unreachable { since, message }))
             }
-        }
+        };
+        let mut marks: Vec<_> = cells.into_iter().filter_map(mark).collect();
+        // The mark of a lower hub is also one of each cell below it.
+        let clusters: BTreeSet<_> = marks.iter().map(|(cluster, _)| cluster.clone()).collect();
+        let below = fold.cells_below();
+        let below = below.filter(|cell| !clusters.contains(cluster_of(cell)));
+        marks.extend(below.filter_map(mark));
         let is_marked = !marks.is_empty();
         fold.mark_unreachable(marks);
         Self {

@@ -33,7 +33,8 @@ pub(super) fn cells(items: &[Value]) -> Vec<ReportedCell> {
             let item = items[0];
             let status = decodes(item)
                 .then(|| valid_status(&item["status"]))
-                .flatten();
+                .flatten()
+                .filter(|status| !is_of_lower_hub_without_reports(status));
             let applied = item["applied"] == true;
             ReportedCell {
                 name: name.to_owned(),
@@ -43,6 +44,22 @@ pub(super) fn cells(items: &[Value]) -> Vec<ReportedCell> {
             }
         })
         .collect()
+}
+
+/// Returns whether `CellsReporting` is all that the status says.
+fn is_of_lower_hub_without_reports(status: &Value) -> bool {
+    let conditions = status["conditions"].as_array();
+    let conditions = conditions.map_or(&[][..], Vec::as_slice);
+    let mut own = conditions
+        .iter()
+        .filter(|it| it["type"] == "CellsReporting");
+    let is_false = own.next().is_some_and(|first| first["status"] == "False");
+    let is_alone = conditions.iter().all(|it| it["type"] == "CellsReporting");
+    let is_zero = |counter: &str| status.get(counter).is_none_or(|it| it == 0);
+    is_false
+        && is_alone
+        && COUNTERS.into_iter().all(is_zero)
+        && status.get(OPTIONAL_COUNTER).is_none()
 }
 
 fn decodes(item: &Value) -> bool {

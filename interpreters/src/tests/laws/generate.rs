@@ -150,6 +150,8 @@ fn status() -> impl Strategy<Value = Value> {
     let generation = || rare_field((1..4_i64).prop_map(Value::from));
     let conditions = rare_field(vec(rare_other(0.01, condition()), 0..4).prop_map(Value::from));
     let own = || option::weighted(0.05, other()).boxed();
+    // A status that names its cells is that of a lower hub.
+    let reporting_cell = other().prop_filter("names a cell", |it| !it.is_string());
     let location = option::weighted(
         0.1,
         rare_other(0.2, Just(json!({"name": "dfw", "namespace": "default"}))),
@@ -171,7 +173,7 @@ fn status() -> impl Strategy<Value = Value> {
         [
             own(),
             own(),
-            own(),
+            option::weighted(0.05, reporting_cell).boxed(),
             location.boxed(),
             selector,
             suspended.boxed(),

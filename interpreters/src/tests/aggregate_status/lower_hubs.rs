@@ -1,0 +1,238 @@
+//! Tests of items from lower hubs. `laws/levels.rs` compares them with items from the cells themselves.
+
+use serde_json::{Value, json};
+
+use super::{aggregate, aggregate_at, condition, hub, report, with_status};
+use crate::fold::{ResourceTemplate, StatusFold, Unreachable};
+use crate::tests::NOW;
+
+/// Returns an entry of `status.cells`.
+fn entry(cell: &str, share: i32, total: i32) -> Value {
+    json!({
+        "name": cell, "assignedReplicas": share, "templateReplicas": total, "resourceTemplateGeneration": 40,
+        "conditions": [condition("Available", "True", 4)],
+        "currentReplicas": share, "desiredReplicas": share, "readyReplicas": share, "replicas": share,
+    })
+}
+
+/// Returns the item of a lower hub that has acted on this generation of the template with this share. There, the
+/// generation of the object is 40.
+fn lower_hub(cluster: &str, template_generation: i64, assigned: i32, cells: &[Value]) -> Value {
+    json!({
+        "clusterName": cluster, "applied": true,
+        "status": {
+            "cells": cells, "conditions": [condition("Available", "True", 40)],
+            "assignedReplicas": assigned, "resourceTemplateGeneration": template_generation,
+            "generation": 40, "observedGeneration": 40,
+            "currentReplicas": assigned, "desiredReplicas": assigned, "readyReplicas": assigned, "replicas": assigned,
+        },
+    })
+}
+
+fn of_type<'s>(status: &'s Value, type_: &str) -> &'s Value {
+    let mut conditions = status["conditions"].as_array().unwrap().iter();
+    conditions
+        .find(|condition| condition["type"] == type_)
+        .unwrap()
+}
+
+fn names(status: &Value) -> Vec<&str> {
+    let cells = status["cells"].as_array().unwrap();
+    cells
+        .iter()
+        .map(|cell| cell["name"].as_str().unwrap())
+        .collect()
+}
+
+#[test]
+fn cells_are_named_after_their_lower_hub() {
+    let of_two = lower_hub("dfw", 1, 4, &[entry("a1", 3, 4), entry("deep.b", 1, 4)]);
+    let status = aggregate(&hub(1, 6), &[report("dfw-2", 1, 2, "True"), of_two]);
+    assert_eq!(names(&status), ["dfw-2", "dfw.a1", "dfw.deep.b"]);
+    assert_eq!(status["observedGeneration"], 1);
+    assert_eq!(status["cells"][1]["assignedReplicas"], 3);
+    assert_eq!(status["cells"][1]["templateReplicas"], 6);
+    assert_eq!(status["cells"][1]["resourceTemplateGeneration"], 1);
+    assert_eq!(status["conditions"][0]["message"], "dfw-2: m");
+}
+
+#[test]
+fn the_only_cell_below_gives_its_status() {
+    let mut item = lower_hub("dfw", 1, 4, &[]);
+    item["status"]["reportingCell"] = json!("a1");
+    item["status"]["other"] = json!({"kept": true});
+    let status = aggregate(&hub(1, 4), &[item]);
+    assert_eq!(status["reportingCell"], "dfw.a1");
+    assert_eq!(status["other"]["kept"], true);
+    assert_eq!(status["observedGeneration"], 1);
+    assert_eq!(status["conditions"][0]["message"], "m");
+    let silent = json!({"clusterName": "dfw", "applied": false});
+    let silent = aggregate(&with_status(hub(1, 4), status.clone()), &[silent]);
+    assert_eq!(silent["reportingCell"], "dfw.a1");
+    assert_eq!(silent["replicas"], 4);
+    assert_eq!(silent["conditions"][1]["message"], "dfw: not applied yet");
+}
+
+#[test]
+fn a_silent_lower_hub_keeps_its_cells() {
+    let of_two = lower_hub("dfw", 1, 4, &[entry("a1", 3, 4), entry("a2", 1, 4)]);
+    let first = aggregate(&hub(1, 6), &[of_two, report("dfw-2", 1, 2, "True")]);
+    for status in [Value::Null, json!({}), lower_hub_without_reports()] {
+        let silent = json!({"clusterName": "dfw", "applied": true, "status": status});
+        let object = with_status(hub(1, 6), first.clone());
+        let status = aggregate(&object, &[silent, report("dfw-2", 1, 2, "True")]);
+        assert_eq!(status["cells"], first["cells"]);
+        assert_eq!(status["replicas"], 6);
+        assert_eq!(of_type(&status, "CellsReporting")["status"], "False");
+    }
+}
+
+/// Returns the status of a lower hub to which no cell has reported.
+fn lower_hub_without_reports() -> Value {
+    json!({
+        "conditions": [{
+            "type": "CellsReporting", "status": "False", "reason": "CellNotApplied", "message": "a1: not applied yet",
+            "lastTransitionTime": NOW,
+        }],
+        "currentReplicas": 0, "desiredReplicas": 0, "readyReplicas": 0, "replicas": 0,
+        "generation": 40, "resourceTemplateGeneration": 1, "assignedReplicas": 4,
+    })
+}
+
+#[test]
+fn a_lower_hub_tells_which_of_its_cells_do_not_report() {
+    let item =
+        json!({"clusterName": "dfw", "applied": true, "status": lower_hub_without_reports()});
+    let status = aggregate(&hub(1, 4), &[item]);
+    let reporting = &status["conditions"][0];
+    assert_eq!(reporting["reason"], "CellNotApplied");
+    assert_eq!(reporting["message"], "dfw: a1: not applied yet");
+    assert_eq!(status["replicas"], 0);
+    assert_eq!(status.get("reportingCell"), None);
+
+    // The most severe reason is that of the lower hub.
+    let mut item = lower_hub("dfw", 1, 4, &[entry("a1", 3, 4)]);
+    let reporting = lower_hub_without_reports()["conditions"][0].clone();
+    item["status"]["conditions"]
+        .as_array_mut()
+        .unwrap()
+        .push(reporting);
+    let silent = json!({"clusterName": "ord", "applied": true});
+    let status = aggregate(&hub(1, 6), &[item, silent]);
+    let reporting = of_type(&status, "CellsReporting");
+    assert_eq!(reporting["reason"], "CellNotApplied");
+    assert_eq!(
+        reporting["message"],
+        "dfw: a1: not applied yet; ord: no status reported"
+    );
+    assert_eq!(status.get("observedGeneration"), None);
+    assert_eq!(names(&status), ["dfw.a1"]);
+}
+
+#[test]
+fn former_shares_of_lower_hubs_that_match_by_chance_are_not_current() {
+    for (total, shares, new_total) in [
+        // The sum of the shares equals the total. Each share of a Cluster equals the next total.
+        (4, [[1, 1], [1, 1]], 2),
+        // Each share equals the total. The sum of the shares of the Clusters equals the next total.
+        (2, [[2, 2], [2, 2]], 4),
+    ] {
+        let items = |generation| {
+            let item = |cluster, [one, other]: [i32; 2]| {
+                let share = if one == total { total } else { one + other };
+                let cells = [entry("a1", one, share), entry("a2", other, share)];
+                lower_hub(cluster, generation, share, &cells)
+            };
+            [item("dfw", shares[0]), item("ord", shares[1])]
+        };
+        let first = aggregate(&hub(1, total), &items(1));
+        assert_eq!(first["observedGeneration"], 1);
+        let next = aggregate(&with_status(hub(2, new_total), first), &items(2));
+        assert_eq!(next["observedGeneration"], 1, "{shares:?} of {new_total}");
+    }
+}
+
+#[test]
+fn the_generation_of_a_lower_hub_whose_object_is_new_is_not_forgotten() {
+    let first = aggregate(
+        &hub(3, 4),
+        &[lower_hub(
+            "dfw",
+            3,
+            4,
+            &[entry("a1", 2, 4), entry("a2", 2, 4)],
+        )],
+    );
+    assert_eq!(first["observedGeneration"], 3);
+    let mut anew = lower_hub("dfw", 4, 4, &[entry("a1", 2, 4), entry("a2", 2, 4)]);
+    anew["status"]
+        .as_object_mut()
+        .unwrap()
+        .remove("observedGeneration");
+    let next = aggregate(&with_status(hub(4, 4), first), &[anew]);
+    assert_eq!(next["observedGeneration"], 3);
+}
+
+#[test]
+fn a_dead_cell_below_and_a_dead_lower_hub_are_shown() {
+    let items = json!([
+        lower_hub("dfw", 1, 4, &[entry("a1", 2, 4), entry("a2", 2, 4)]),
+        report("ord", 1, 4, "True"),
+    ])
+    .to_string();
+    let rendered = |marks: &[&str]| {
+        let mut fold = StatusFold::of_items(&items).unwrap();
+        assert_eq!(fold.cells_below().collect::<Vec<_>>(), ["dfw.a1", "dfw.a2"]);
+        let mark = Unreachable {
+            since: NOW.parse().unwrap(),
+            message: "no answer".into(),
+        };
+        fold.mark_unreachable(marks.iter().map(|cell| (*cell, mark.clone())));
+        let template = ResourceTemplate {
+            generation: Some(1),
+            min_replicas: Some(4),
+            replicas: None,
+            status: None,
+            shown: &[],
+        };
+        let status = fold.render(&template, NOW.parse().unwrap()).unwrap();
+        let status: Value = serde_json::from_str(&status).unwrap();
+        assert_eq!(names(&status), ["dfw.a1", "dfw.a2", "ord"]);
+        let message = |type_| {
+            of_type(&status, type_)["message"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        };
+        (message("Available"), message("CellsReporting"))
+    };
+    let dead = |cell: &str| format!("{cell}: unreachable since 2026-11-21T10:00:00Z: no answer");
+    assert_eq!(
+        rendered(&["dfw.a1"]),
+        ("dfw.a2: m".to_owned(), dead("dfw.a1"))
+    );
+    assert_eq!(rendered(&["dfw"]), ("ord: m".to_owned(), dead("dfw")));
+    assert_eq!(
+        rendered(&["dfw", "dfw.a2"]),
+        ("ord: m".to_owned(), dead("dfw"))
+    );
+}
+
+#[test]
+fn a_settled_lower_hub_changes_nothing() {
+    let items = [lower_hub(
+        "dfw",
+        1,
+        4,
+        &[entry("a1", 2, 4), entry("a2", 2, 4)],
+    )];
+    let status = aggregate(&hub(1, 4), &items);
+    assert_eq!(
+        aggregate_at(
+            &with_status(hub(1, 4), status),
+            &items,
+            "2026-11-22T10:00:00Z"
+        ),
+        None
+    );
+}
