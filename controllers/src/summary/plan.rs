@@ -1,5 +1,6 @@
 //! Computes the status of a summary.
 
+mod below;
 mod cells;
 mod groups;
 mod observed;

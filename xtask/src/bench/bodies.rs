@@ -31,6 +31,14 @@ pub(crate) fn aggregate(cells: usize) -> String {
     format!("aggregate-{cells}")
 }
 
+/// Number of cells below each lower hub.
+pub(crate) const CELLS_BELOW: usize = 100;
+
+/// Returns the name of the aggregation with this many lower hubs.
+pub(crate) fn aggregate_levels(lower_hubs: usize) -> String {
+    format!("aggregate-{lower_hubs}x{CELLS_BELOW}")
+}
+
 /// Writes requests into files in `directory`. `text` encodes each request.
 pub(crate) fn write(
     directory: &Path,
@@ -108,6 +116,14 @@ pub(crate) fn checked() -> Vec<(String, Value)> {
     }
     requests.push(("aggregate-silent-unnamed".to_owned(), of_former_version));
     requests
+}
+
+/// Returns the aggregation of the statuses of lower hubs with 100 cells each. It is measured only in the process, because
+/// the Go webhook does not know lower hubs.
+pub(crate) fn levels() -> Vec<(String, Value)> {
+    [1, 10]
+        .map(|lower_hubs| (aggregate_levels(lower_hubs), levels_of(lower_hubs)))
+        .into()
 }
 
 /// Returns one request per operation on an Instance. These requests are measured only in the process, because our
@@ -310,6 +326,55 @@ fn aggregation(cells: usize, silent: bool) -> Value {
             conditions.push(condition);
         }
     }
+    set(&mut object, "", "status", status);
+    review(
+        "WorkloadDeployment",
+        "AggregateStatus",
+        &object,
+        &json!({"aggregatedStatus": items}),
+    )
+}
+
+/// Returns the aggregation of the statuses of this many lower hubs. In each, all cells have reported.
+fn levels_of(lower_hubs: usize) -> Value {
+    let entry = |name: String| {
+        json!({
+            "assignedReplicas": 3, "conditions": conditions(), "currentReplicas": 3, "desiredReplicas": 3,
+            "name": name, "readyReplicas": 2, "replicas": 3, "resourceTemplateGeneration": 2, "templateReplicas": 300,
+        })
+    };
+    let counters = |cells: usize| {
+        json!({
+            "conditions": conditions(), "currentReplicas": 3 * cells, "desiredReplicas": 3 * cells,
+            "readyReplicas": 2 * cells, "replicas": 3 * cells,
+        })
+    };
+    let cell = |index| format!("cell-{index:04}");
+    let clusters: Vec<_> = (0..lower_hubs)
+        .map(|index| format!("hub-{index:04}"))
+        .collect();
+    let items = clusters.iter().map(|cluster| {
+        let mut status = counters(CELLS_BELOW);
+        let cells: Vec<_> = (0..CELLS_BELOW).map(|index| entry(cell(index))).collect();
+        for (name, value) in [
+            ("assignedReplicas", json!(3 * CELLS_BELOW)),
+            ("cells", cells.into()),
+            ("generation", json!(2)),
+            ("observedGeneration", json!(2)),
+            ("resourceTemplateGeneration", json!(4)),
+        ] {
+            set(&mut status, "", name, value);
+        }
+        item(cluster, Some(&status))
+    });
+    let items: Vec<_> = items.collect();
+    let names = clusters.iter().flat_map(|cluster| {
+        (0..CELLS_BELOW).map(move |index| format!("{cluster}.{}", cell(index)))
+    });
+    let mut status = counters(lower_hubs * CELLS_BELOW);
+    set(&mut status, "", "cells", names.map(entry).collect());
+    set(&mut status, "", "observedGeneration", json!(4));
+    let mut object = deployment(VARIABLES);
     set(&mut object, "", "status", status);
     review(
         "WorkloadDeployment",

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::bodies::{self, Body, CELLS, aggregate};
+use super::bodies::{self, Body, CELLS, CELLS_BELOW, aggregate, aggregate_levels};
 use super::servers::{MeasuredServer, ServerKind, lines};
 use super::{BenchSetup, Bound, Row, agreement, wire};
 
@@ -40,7 +40,14 @@ pub(crate) async fn run(bench: &BenchSetup) -> anyhow::Result<Vec<Row>> {
     let program = |name: &str| bench.programs.join(name);
     let directory = bench.directory.join("instances");
     let instances = bodies::write(&directory, bodies::instances(), wire::interpretation)?;
-    let in_process: Vec<_> = bench.bodies.iter().chain(&instances).collect();
+    let directory = bench.directory.join("levels");
+    let levels = bodies::write(&directory, bodies::levels(), wire::interpretation)?;
+    let in_process: Vec<_> = bench
+        .bodies
+        .iter()
+        .chain(&instances)
+        .chain(&levels)
+        .collect();
     let allocations = by_body(&in_process, program("allocations"), vec![]).await?;
     let measured: Vec<_> = bench.bodies.iter().collect();
     let (mut compute, mut lua) = (ByBody::new(), ByBody::new());
@@ -124,6 +131,17 @@ fn alone(compute: &ByBody, allocations: &ByBody) -> Vec<Row> {
         // With linear cost, each additional cell costs the same.
         let measure = "time per cell from 100 to 1000 cells / from 10 to 100";
         rows.push(Row::new(measure, many / few, "x").target(Bound::AtMost(1.25)));
+    }
+    for lower_hubs in [1, 10] {
+        let (levels, flat) = (
+            aggregate_levels(lower_hubs),
+            aggregate(lower_hubs * CELLS_BELOW),
+        );
+        let time = |name: &str| compute.get(name).map(|measured| measured.p50);
+        if let (Some(below), Some(direct)) = (time(&levels), time(&flat)) {
+            let measure = format!("{levels}: alone / {flat}: alone");
+            rows.push(Row::new(measure, below / direct, "x").target(Bound::AtMost(1.5)));
+        }
     }
     rows
 }

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::below;
 use super::observed::{HubCopy, Observed, ObservedDeployment};
 use crate::hub::cells::{CellState, nowhere};
 use crate::summary::query::Query;
@@ -118,30 +119,64 @@ pub(super) fn cells(
         return nowhere_yet(row_reason::NOT_SCHEDULED, not_scheduled, created);
     }
     let reads_status = query.reads("status");
-    let cell = |(name, is_selected): (String, bool)| {
-        let item = items.remove(&name);
-        let (state, why) = standing(&name, item.as_ref(), is_selected, observed);
+    let cell = |name: String, (state, why): Standing, status: Option<Value>| {
         let why = why
             .map(|(reason, message, known)| since.why(Some(&name), state, reason, &message, known));
-        let status = match reads_status {
-            true => item.and_then(Item::into_report),
-            false => None,
-        };
-        let status = status.or_else(|| reads_status.then(|| remembered(copy, &name))?);
         Cell {
             name: Some(name),
             state,
             why,
-            status: status.map(shown).unwrap_or_default(),
+            status: status
+                .filter(|_| reads_status)
+                .map(shown)
+                .unwrap_or_default(),
         }
     };
+    let mut cells: Vec<_> = nowhere.into_iter().collect();
     // Cells that are no longer selected can still have the WorkloadDeployment.
-    let cells = names.into_iter().map(cell);
-    nowhere.into_iter().chain(cells).collect()
+    for (name, is_selected) in names {
+        let item = items.remove(&name);
+        let standing = standing(&name, item.as_ref(), is_selected, observed);
+        let report = item.as_ref().and_then(Item::report);
+        let cells_below = match report {
+            Some(report) => below::reported(&name, report),
+            None => below::remembered(&name, copy),
+        };
+        let problem = report.and_then(below::problem);
+        if cells_below.is_empty() && problem.is_none() {
+            let status = item.and_then(Item::into_report);
+            let status = status.or_else(|| reads_status.then(|| remembered(copy, &name))?);
+            cells.push(cell(name, standing, status));
+            continue;
+        }
+        let of_cells = cells_below.into_iter().map(|(below, status)| {
+            let standing = standing_below(&below, &standing, observed);
+            cell(below, standing, Some(status))
+        });
+        cells.extend(of_cells);
+        if let Some((reason, message)) = problem {
+            let standing = (RowState::NotReported, Some((reason, message, None)));
+            cells.push(cell(name, standing, None));
+        }
+    }
+    cells
+}
+
+/// Returns whether a cell below a lower hub says what runs there. `standing` is that of the lower hub.
+fn standing_below(name: &str, standing: &Standing, observed: &Observed<'_>) -> Standing {
+    if let (RowState::Reported | RowState::Leaving, CellState::Unreachable { since, message }) =
+        (standing.0, (observed.cell)(name))
+    {
+        let why = (row_reason::CELL_UNREACHABLE, message, since);
+        return (RowState::Unreachable, Some(why));
+    }
+    standing.clone()
 }
 
 /// Reason, message and, if it is known, time.
 type Reason = (&'static str, String, Option<Timestamp>);
+/// Whether a cell says what runs there, and why not.
+type Standing = (RowState, Option<Reason>);
 
 /// Returns whether a cell says what runs there, and why not.
 fn standing(
@@ -149,7 +184,7 @@ fn standing(
     item: Option<&Item>,
     is_selected: bool,
     observed: &Observed<'_>,
-) -> (RowState, Option<Reason>) {
+) -> Standing {
     if let CellState::Unreachable { since, message } = (observed.cell)(name) {
         let why = (row_reason::CELL_UNREACHABLE, message, since);
         return (RowState::Unreachable, Some(why));

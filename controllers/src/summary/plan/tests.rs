@@ -68,6 +68,7 @@ fn cell_state(cell: &str) -> CellState {
     };
     match cell {
         "away" => unreachable(Some(BEFORE.parse().unwrap()), "no answer"),
+        "dfw.away" => unreachable(Some(BEFORE.parse().unwrap()), "no answer"),
         "gone" => unreachable(None, "its Cluster does not exist"),
         _ => CellState::Reachable,
     }
@@ -222,6 +223,48 @@ fn a_silent_cell_has_the_values_of_its_last_report() {
         let expected = format!("late NotReported CellNotReported {expected}");
         assert_eq!(brief(&one(copy)), [expected]);
     }
+}
+
+#[test]
+fn each_cell_below_a_lower_hub_has_a_row() {
+    let entry = |name: &str, ready| {
+        let mut entry = report(ready);
+        entry["name"] = json!(name);
+        entry
+    };
+    let mut of_lower_hub = item("dfw", 4);
+    of_lower_hub["status"]["cells"] = json!([entry("a1", 3), entry("away", 1)]);
+    let mut of_only_cell = item("ord", 2);
+    of_only_cell["status"]["reportingCell"] = json!("b1");
+    let items = json!([of_lower_hub, of_only_cell]);
+    let expected = [
+        "dfw.a1 Reported - 3",
+        "dfw.away Unreachable CellUnreachable 1",
+        "ord.b1 Reported - 2",
+    ];
+    assert_eq!(brief(&one(present(&["dfw", "ord"], &items))), expected);
+
+    // A cell that the lower hub waits for is named in the row of the lower hub.
+    of_lower_hub["status"]["conditions"] = json!([{
+        "type": "CellsReporting", "status": "False", "reason": "CellNotApplied", "message": "a2: not applied yet",
+    }]);
+    let rows = one(present(&["dfw"], &json!([of_lower_hub])));
+    let expected = [
+        "dfw NotReported CellNotApplied -",
+        "dfw.a1 Reported - 3",
+        "dfw.away Unreachable CellUnreachable 1",
+    ];
+    assert_eq!(brief(&rows), expected);
+    assert_eq!(rows[0].message.as_deref(), Some("a2: not applied yet"));
+
+    // A lower hub that does not report.
+    let mut status = report(4);
+    status["cells"] = json!([entry("dfw.a1", 3), entry("dfw-2", 1)]);
+    let silent = json!([{"clusterName": "dfw", "applied": true}, item("dfw-2", 1)]);
+    let targets = binding(&["dfw", "dfw-2"], &silent);
+    let rows = one(HubCopy::Present(copy_with(&status), Some(targets)));
+    let expected = ["dfw-2 Reported - 1", "dfw.a1 NotReported CellNotReported 3"];
+    assert_eq!(brief(&rows), expected);
 }
 
 /// Otherwise each evaluation would change the status.

@@ -1,0 +1,57 @@
+//! The cells below a lower hub (docs/concepts/status.md#lower-hubs).
+
+use std::collections::BTreeMap;
+
+use api::WorkloadDeployment;
+use api::identity::CLUSTER_SEPARATOR;
+use api::workload_deployment::{CELL_NOT_APPLIED, CELL_NOT_REPORTED, CELLS_REPORTING};
+use serde_json::{Value, json};
+
+/// Returns the last report of each cell below a lower hub, by the name of the cell. `report` is the status of the lower
+/// hub's object. It is empty if the status is that of a cell.
+pub(super) fn reported(lower_hub: &str, report: &Value) -> BTreeMap<String, Value> {
+    let full = |cell: &str| format!("{lower_hub}{CLUSTER_SEPARATOR}{cell}");
+    let name = |status: &Value, field| Some(full(status.get(field)?.as_str()?));
+    let cells = report.get("cells").and_then(Value::as_array);
+    let several = cells.into_iter().flatten();
+    let several = several.filter_map(|cell| Some((name(cell, "name")?, cell.clone())));
+    let single = name(report, "reportingCell").map(|cell| (cell, report.clone()));
+    several.chain(single).collect()
+}
+
+/// Returns the last report of each cell below a lower hub that does not report, as far as the hub remembers it.
+pub(super) fn remembered(lower_hub: &str, copy: &WorkloadDeployment) -> BTreeMap<String, Value> {
+    let Some(status) = &copy.status else {
+        return BTreeMap::new();
+    };
+    let is_below = |cell: &str| {
+        let rest = cell.strip_prefix(lower_hub);
+        rest.is_some_and(|rest| rest.starts_with(CLUSTER_SEPARATOR))
+    };
+    let several = status.cells.iter().filter(|cell| is_below(&cell.name));
+    let several = several.map(|cell| (cell.name.clone(), json!(cell)));
+    let single = status.reporting_cell.iter().filter(|cell| is_below(cell));
+    let single = single.map(|cell| (cell.clone(), json!(status)));
+    several.chain(single).collect()
+}
+
+/// Returns why cells below a lower hub do not report, as reason and message. The message names them. `report` is the
+/// status of the lower hub's object.
+pub(super) fn problem(report: &Value) -> Option<(&'static str, String)> {
+    let conditions = report.get("conditions").and_then(Value::as_array)?;
+    let text = |condition: &Value, field| {
+        let value = condition.get(field).and_then(Value::as_str);
+        value.map(str::to_owned)
+    };
+    let reporting = conditions
+        .iter()
+        .find(|it| text(it, "type").as_deref() == Some(CELLS_REPORTING))?;
+    if text(reporting, "status").as_deref() != Some("False") {
+        return None;
+    }
+    let reason = match text(reporting, "reason").as_deref() {
+        Some(CELL_NOT_APPLIED) => CELL_NOT_APPLIED,
+        _ => CELL_NOT_REPORTED,
+    };
+    Some((reason, text(reporting, "message").unwrap_or_default()))
+}
