@@ -27,6 +27,10 @@ pub const INSTANCE_NAMESPACE: &str = "compute.datumapis.com/instance-namespace";
 /// Clusters. PropagationPolicies select WorkloadDeployments and cells by this label.
 pub const CITY_CODE: &str = "topology.datum.net/city-code";
 
+/// On the Karmada Cluster of a lower hub: `true`. A ClusterOverridePolicy of `deploy/lower-hub` selects Clusters by this
+/// label.
+pub const LOWER_HUB: &str = "compute.datumapis.com/lower-hub";
+
 /// Encoded project name, see [`crate::identity::ProjectName::to_label`]. On hub Namespaces, their copies in the cells,
 /// hub Instances and projections.
 pub const UPSTREAM_CLUSTER_NAME: &str = "meta.datumapis.com/upstream-cluster-name";
@@ -123,6 +127,12 @@ pub const ALL: &[MetadataKey] = &[
         "WorkloadDeployment; hub, cell. PropagationPolicy, Cluster; hub",
         "`federator`, `policy`; on Clusters an operator",
         "City code, case preserved. PropagationPolicies select WorkloadDeployments and cells by this label.",
+    ),
+    metadata_key(
+        LOWER_HUB,
+        "Cluster; hub",
+        "an operator",
+        "`true`: the Cluster is a lower hub.",
     ),
     metadata_key(
         UPSTREAM_CLUSTER_NAME,

@@ -3,6 +3,7 @@
 mod admission;
 mod config;
 mod kept;
+mod lower_hub;
 mod other_hub;
 pub(crate) mod parts;
 mod proxies;
@@ -55,9 +56,12 @@ pub(crate) struct StartInputs<'a> {
 /// A running federation. Its processes end when the value is dropped, or when the process that owns the value ends.
 pub struct Federation {
     directory: PathBuf,
+    logs: PathBuf,
+    webhook_certificates: PathBuf,
     pki: Pki,
     project: Plane,
     hub: Plane,
+    lower_hubs: BTreeMap<String, Plane>,
     cells: BTreeMap<String, RunningCell>,
     management: Option<Managed>,
     webhook_certificate: Mutex<WebhookCertificate>,
@@ -124,20 +128,10 @@ impl Federation {
         let mut ports = Ports::take()?;
         let etcd_port = ports.next()?;
         let etcd = start_etcd(setup, ETCD, etcd_port, ports.next()?).await?;
-        let plane_ports = |ports: &mut Ports| {
-            anyhow::Ok(PlanePorts {
-                apiserver: ports.next()?,
-                etcd: etcd_port,
-            })
-        };
+        let plane_ports = |ports: &mut Ports| PlanePorts::take(ports, etcd_port);
         let (project_ports, mut hub_ports) = (plane_ports(&mut ports)?, plane_ports(&mut ports)?);
         let hub_etcd = start_hub_etcd(setup, config, &mut ports, &mut hub_ports).await?;
-        let karmada_ports = KarmadaPorts {
-            aggregated_apiserver: ports.next()?,
-            webhook: ports.next()?,
-            webhook_health: ports.next()?,
-            etcd: hub_ports.etcd,
-        };
+        let karmada_ports = KarmadaPorts::take(&mut ports, hub_ports.etcd)?;
         let management_ports = manager_ports(&mut ports)?;
         let mut cell_ports = Vec::new();
         for cell in &config.cells {
@@ -209,9 +203,12 @@ impl Federation {
             });
         Ok(Self {
             directory: setup.directory.to_owned(),
+            logs: setup.logs.to_owned(),
+            webhook_certificates: setup.webhook_certificates.to_owned(),
             pki: setup.pki.clone(),
             project,
             hub,
+            lower_hubs: BTreeMap::new(),
             cells: cells.collect(),
             management: management.map(Managed::from),
             webhook_certificate: Mutex::new(certificate),
@@ -219,6 +216,18 @@ impl Federation {
             ready_after: begin.elapsed(),
             ports,
         })
+    }
+
+    /// Returns the inputs for parts that are added to the running federation.
+    fn setup<'a>(&'a self, config: &'a Config) -> StartInputs<'a> {
+        StartInputs {
+            binary: &config.binary,
+            directory: &self.directory,
+            logs: &self.logs,
+            peers: &config.peers,
+            pki: &self.pki,
+            webhook_certificates: &self.webhook_certificates,
+        }
     }
 
     /// Returns the time from the start until all parts were ready.
@@ -241,7 +250,17 @@ impl Federation {
         &self.hub
     }
 
-    /// Returns a cell's API server.
+    /// Returns the API server of a lower hub.
+    ///
+    /// # Errors
+    ///
+    /// When there is no lower hub of this name.
+    pub fn lower_hub(&self, name: &str) -> anyhow::Result<&Plane> {
+        let found = self.lower_hubs.get(name);
+        found.with_context(|| format!("there is no lower hub {name}"))
+    }
+
+    /// Returns a cell's API server. A cell below a lower hub has a name such as `dfw.a1`.
     ///
     /// # Errors
     ///
@@ -265,14 +284,15 @@ impl Federation {
             .with_context(|| format!("there is no cell {name}"))
     }
 
-    /// Returns all cells, sorted by name.
+    /// Returns all cells, sorted by name. Those below lower hubs are among them.
     pub fn cells(&self) -> impl Iterator<Item = &Plane> {
         self.cells.values().map(|cell| &cell.plane)
     }
 
-    /// Returns all API servers in this order: project, hub, cells.
+    /// Returns all API servers in this order: project, hub, lower hubs, cells.
     pub fn planes(&self) -> impl Iterator<Item = &Plane> {
-        [&self.project, &self.hub].into_iter().chain(self.cells())
+        let hubs = [&self.project, &self.hub].into_iter();
+        hubs.chain(self.lower_hubs.values()).chain(self.cells())
     }
 
     /// Returns the compute-federation process of the management plane.
@@ -365,7 +385,8 @@ impl Federation {
                 .and_then(|managed| managed.manager.into_inner().into_process()),
         );
         others.extend(self.project.into_processes());
-        others.extend(self.hub.into_processes());
+        let hubs = [self.hub].into_iter().chain(self.lower_hubs.into_values());
+        others.extend(hubs.flat_map(Plane::into_processes));
         for cell in self.cells.into_values() {
             first.extend(
                 cell.manager

@@ -98,16 +98,8 @@ impl Hub {
         let mut ports = Ports::take()?;
         let etcd_port = ports.next()?;
         let etcd = start_etcd(&setup, HUB_ETCD, etcd_port, ports.next()?).await?;
-        let plane_ports = PlanePorts {
-            apiserver: ports.next()?,
-            etcd: etcd_port,
-        };
-        let karmada_ports = KarmadaPorts {
-            aggregated_apiserver: ports.next()?,
-            webhook: ports.next()?,
-            webhook_health: ports.next()?,
-            etcd: etcd_port,
-        };
+        let plane_ports = PlanePorts::take(&mut ports, etcd_port)?;
+        let karmada_ports = KarmadaPorts::take(&mut ports, etcd_port)?;
         let (plane, mut others) = etcd
             .while_running(async {
                 let crds = hub_crds(&setup)?;

@@ -1,4 +1,4 @@
-//! Starts Karmada on the hub (docs/concepts/karmada-behaviour.md).
+//! Starts Karmada on a hub (docs/concepts/karmada-behaviour.md).
 
 use std::ffi::OsString;
 use std::fs;
@@ -19,15 +19,19 @@ use tokio::time::sleep;
 
 use crate::federation::{CellConfig, StartInputs};
 use crate::objects::apply;
-use crate::plane::{POLL, Plane, flag};
+use crate::plane::{LOWER_HUB, POLL, Plane, flag};
+use crate::ports::Ports;
 use crate::process::{ChildProcess, Program, StartCommand};
 use crate::wait;
 
 /// Time limit for a part of Karmada to become ready.
 const READY: Duration = Duration::from_secs(30);
-/// Token with which Karmada authenticates to a cell's API server.
-pub(crate) const CELL_TOKEN: &str = "karmada-of-the-harness";
-/// The common prefix of Karmada's process names, and two complete names.
+/// Token with which Karmada authenticates to a member's API server.
+const CELL_TOKEN: &str = "karmada-of-the-harness";
+const AGGREGATED_APISERVER: &str = "karmada-aggregated-apiserver";
+const WEBHOOK: &str = "karmada-webhook";
+/// The common prefix of the names of Karmada's processes on the hub, and two complete names. On a lower hub, the name of
+/// the plane and a hyphen precede the name.
 pub(crate) const PREFIX: &str = "karmada-";
 pub(crate) const CONTROLLERS: &str = "karmada-controller-manager";
 pub(crate) const SCHEDULER: &str = "karmada-scheduler";
@@ -47,6 +51,26 @@ pub(crate) struct KarmadaPorts {
     pub(crate) webhook: u16,
     pub(crate) webhook_health: u16,
     pub(crate) etcd: u16,
+}
+
+impl KarmadaPorts {
+    /// Reserves the ports for a hub whose etcd has this port.
+    pub(crate) fn take(ports: &mut Ports, etcd: u16) -> anyhow::Result<Self> {
+        Ok(Self {
+            aggregated_apiserver: ports.next()?,
+            webhook: ports.next()?,
+            webhook_health: ports.next()?,
+            etcd,
+        })
+    }
+}
+
+/// Returns the name of a process of Karmada on this hub.
+fn process_name(hub: &Plane, program: &str) -> String {
+    match hub.kind() {
+        LOWER_HUB => format!("{}-{program}", hub.name()),
+        _ => program.to_owned(),
+    }
 }
 
 /// Flags that the hub's API server needs for the aggregated API server.
@@ -74,9 +98,11 @@ pub(crate) async fn start(
     apply(&client, &namespace("karmada-system")).await?;
     apply(&client, &namespace("karmada-cluster")).await?;
     let kubeconfig = hub.kubeconfig();
+    let names = [AGGREGATED_APISERVER, WEBHOOK].map(|it| process_name(hub, it));
+    let [aggregated_name, webhook_name] = &names;
     let aggregated = ChildProcess::start(Program {
-        name: "karmada-aggregated-apiserver",
-        path: setup.peers.program("karmada-aggregated-apiserver"),
+        name: aggregated_name,
+        path: setup.peers.program(AGGREGATED_APISERVER),
         args: vec![
             flag("kubeconfig", kubeconfig),
             flag("authentication-kubeconfig", kubeconfig),
@@ -91,8 +117,8 @@ pub(crate) async fn start(
         remove: None,
     });
     let webhook = ChildProcess::start(Program {
-        name: "karmada-webhook",
-        path: setup.peers.program("karmada-webhook"),
+        name: webhook_name,
+        path: setup.peers.program(WEBHOOK),
         args: vec![
             flag("kubeconfig", kubeconfig),
             "--bind-address=127.0.0.1".into(),
@@ -130,7 +156,7 @@ async fn register_aggregated(
         &json!({
             "apiVersion": "v1",
             "kind": "Service",
-            "metadata": {"name": "karmada-aggregated-apiserver", "namespace": "karmada-system"},
+            "metadata": {"name": AGGREGATED_APISERVER, "namespace": "karmada-system"},
             "spec": {"type": "ExternalName", "externalName": "localhost"},
         }),
     )
@@ -145,7 +171,7 @@ async fn register_aggregated(
             "groupPriorityMinimum": 2000,
             "versionPriority": 10,
             "caBundle": setup.pki.ca_bundle(),
-            "service": {"name": "karmada-aggregated-apiserver", "namespace": "karmada-system", "port": port},
+            "service": {"name": AGGREGATED_APISERVER, "namespace": "karmada-system", "port": port},
         },
     });
     // The aggregated API server must listen before its registration. After a failed request, the aggregator repeats the
@@ -241,11 +267,10 @@ pub(crate) async fn start_controllers(
             "--cluster-success-threshold=1s".into(),
         ]);
     }
-    let start = |name: &'static str, args: Vec<OsString>| async move {
-        let path = setup.peers.program(name);
+    let start = |program: &'static str, args: Vec<OsString>| async move {
         ChildProcess::start(Program {
-            name,
-            path,
+            name: &process_name(hub, program),
+            path: setup.peers.program(program),
             args,
             logs: setup.logs,
             remove: None,
@@ -285,12 +310,32 @@ pub(crate) async fn join(
     cell: &Plane,
     config: &CellConfig,
 ) -> anyhow::Result<()> {
+    let labels = json!({CITY_CODE: config.city});
+    join_as(setup, hub, cell, cell.name(), &labels).await
+}
+
+/// Registers a plane as a member of Karmada, with this name and these labels.
+pub(crate) async fn join_as(
+    setup: &StartInputs<'_>,
+    hub: &Plane,
+    member: &Plane,
+    name: &str,
+    labels: &Value,
+) -> anyhow::Result<()> {
     let access = CellAccess {
-        url: &format!("https://127.0.0.1:{}", cell.port()),
+        url: &format!("https://127.0.0.1:{}", member.port()),
         token: CELL_TOKEN,
         ca_bundle: &setup.pki.ca_bundle(),
     };
-    register(hub, cell.name(), &json!({CITY_CODE: config.city}), &access).await
+    register(hub, name, labels, &access).await
+}
+
+/// Writes the credentials with which Karmada authenticates to a member. Returns the flag of its API server.
+pub(crate) fn member_flag(setup: &StartInputs<'_>, name: &str) -> anyhow::Result<OsString> {
+    let tokens = setup.directory.join(format!("{name}-tokens.csv"));
+    let line = format!("{CELL_TOKEN},karmada,karmada,\"system:masters\"\n");
+    fs::write(&tokens, line).with_context(|| tokens.display().to_string())?;
+    Ok(flag("token-auth-file", &tokens))
 }
 
 /// How Karmada reaches the API server of a cell.

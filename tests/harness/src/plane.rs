@@ -22,6 +22,7 @@ use crate::audit;
 use crate::federation::StartInputs;
 use crate::objects::apply_crds;
 use crate::pki::Pki;
+use crate::ports::Ports;
 use crate::process::{ChildProcess, Liveness, Program, StartCommand};
 use crate::rights::{FRONT_USER, Grant, PlaneUser, WEBHOOK_USER, apply_grants};
 
@@ -32,6 +33,8 @@ pub(crate) const POLL: Duration = Duration::from_millis(50);
 
 /// The kind of a cell's plane.
 pub(crate) const CELL: &str = "cell";
+/// The kind of a lower hub's plane.
+pub(crate) const LOWER_HUB: &str = "lower-hub";
 
 /// The default authorization flag.
 pub(crate) const RBAC: &str = "--authorization-mode=RBAC";
@@ -171,7 +174,7 @@ impl Plane {
         })
     }
 
-    /// Returns `root`, `project`, `hub` or `cell`.
+    /// Returns `root`, `project`, `hub`, `lower-hub` or `cell`.
     pub fn kind(&self) -> &'static str {
         self.kind
     }
@@ -322,6 +325,16 @@ impl Plane {
 pub(crate) struct PlanePorts {
     pub(crate) apiserver: u16,
     pub(crate) etcd: u16,
+}
+
+impl PlanePorts {
+    /// Reserves the port of an API server whose etcd has this port.
+    pub(crate) fn take(ports: &mut Ports, etcd: u16) -> anyhow::Result<Self> {
+        Ok(Self {
+            apiserver: ports.next()?,
+            etcd,
+        })
+    }
 }
 
 /// Returns `--name=path`.

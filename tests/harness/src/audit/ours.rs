@@ -16,7 +16,7 @@ const USER_AGENT: &str = "compute-federation/";
 /// A request of compute-federation that an API server has answered, or a watch that has started.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OurRequest {
-    /// `root`, `project`, `hub` or `cell`.
+    /// `root`, `project`, `hub`, `lower-hub` or `cell`.
     pub kind: String,
     /// Label of the federation or Milo.
     pub label: String,

@@ -3,7 +3,7 @@
 use anyhow::Context;
 
 use super::parts::{hub_crds, register_interpreter, start_etcd};
-use super::{Config, Federation, StartInputs};
+use super::{Config, Federation};
 use crate::plane::{Plane, PlanePorts, RBAC};
 use crate::rights::{HUB, PlaneUser};
 
@@ -17,19 +17,9 @@ impl Federation {
     ///
     /// When the API server does not become ready.
     pub async fn start_other_hub(&mut self, config: &Config) -> anyhow::Result<Plane> {
-        let setup = StartInputs {
-            binary: &config.binary,
-            directory: &self.directory,
-            logs: &self.directory.join("logs"),
-            peers: &config.peers,
-            pki: &self.pki,
-            webhook_certificates: &self.directory.join("webhook-certificates"),
-        };
         let (etcd, peer) = (self.ports.next()?, self.ports.next()?);
-        let ports = PlanePorts {
-            apiserver: self.ports.next()?,
-            etcd,
-        };
+        let ports = PlanePorts::take(&mut self.ports, etcd)?;
+        let setup = self.setup(config);
         let etcd = start_etcd(&setup, "other-hub-etcd", etcd, peer).await?;
         let (crds, flags) = (hub_crds(&setup)?, [RBAC.into()]);
         let hub = Plane::start_bare(&setup, "hub", OTHER_HUB, ports, &crds, &flags, HUB);

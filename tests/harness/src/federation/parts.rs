@@ -1,6 +1,5 @@
 //! Starts the smaller parts of a federation.
 
-use std::fs;
 use std::path::PathBuf;
 
 use super::{CellConfig, Config, StartInputs};
@@ -131,15 +130,7 @@ pub(super) async fn start_cell(
     ports: PlanePorts,
     crds: &[PathBuf],
 ) -> anyhow::Result<Plane> {
-    let tokens = setup.directory.join(format!("{}-tokens.csv", cell.name));
-    fs::write(
-        &tokens,
-        format!(
-            "{},karmada,karmada,\"system:masters\"\n",
-            karmada::CELL_TOKEN
-        ),
-    )?;
-    let flags = [flag("token-auth-file", &tokens)];
+    let flags = [karmada::member_flag(setup, &cell.name)?];
     Plane::start(setup, "cell", &cell.name, ports, crds, &flags, CELL).await
 }
 

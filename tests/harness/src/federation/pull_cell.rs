@@ -136,28 +136,17 @@ impl Federation {
         cell: &CellConfig,
     ) -> anyhow::Result<PullCell> {
         require_mounts().await?;
-        let setup = StartInputs {
-            binary: &config.binary,
-            directory: &self.directory,
-            logs: &self.directory.join("logs"),
-            peers: &config.peers,
-            pki: &self.pki,
-            webhook_certificates: &self.directory.join("webhook-certificates"),
-        };
         let (etcd_port, peer_port) = (self.ports.next()?, self.ports.next()?);
-        let ports = PlanePorts {
-            apiserver: self.ports.next()?,
-            etcd: etcd_port,
-        };
+        let ports = PlanePorts::take(&mut self.ports, etcd_port)?;
+        let manager_ports = manager_ports(&mut self.ports)?;
+        let metrics = self.ports.next()?;
+        let setup = self.setup(config);
         let etcd = format!("{}-etcd", cell.name);
         let etcd = start_etcd(&setup, &etcd, etcd_port, peer_port).await?;
         let crds = our_crds()?;
         let plane = etcd
             .while_running(start_cell(&setup, cell, ports, &crds))
             .await?;
-        self.others.push(etcd);
-
-        let manager_ports = manager_ports(&mut self.ports)?;
         let planes = [&self.project, &self.hub, &plane];
         let (mut manager, provider) = start_in_cell(&setup, config, planes, manager_ports).await?;
         let uplink = Uplink::start(self.hub.port()).await?;
@@ -166,9 +155,9 @@ impl Federation {
         manager.set_path("federation-kubeconfig", &kubeconfig);
         manager.restart().await?;
 
-        let metrics = self.ports.next()?;
         let webhook = self.management()?.lock().await.webhook_port();
         let interpreter = CellInterpreter::start(&setup, &cell.name, webhook, metrics).await?;
+        self.others.push(etcd);
         self.join_authority(&interpreter.certificate).await?;
         let of_hub = hosts(&self.directory, "hub", Ipv4Addr::LOCALHOST)?;
         resolve_in_controllers(&mut self.others, &of_hub).await?;
@@ -179,9 +168,9 @@ impl Federation {
         let kubeconfig = self.through(&uplink, &PlaneUser::agent(&cell.name))?;
         let command = StartCommand::new(Program {
             name: &format!("{}-agent", cell.name),
-            path: setup.peers.program(AGENT),
+            path: config.peers.program(AGENT),
             args: karmada::agent_flags(cell, plane.kubeconfig(), &kubeconfig),
-            logs: setup.logs,
+            logs: &self.logs,
             remove: None,
         });
         let command = command.resolving(&hosts(&self.directory, &cell.name, IN_CELL)?);

@@ -1,0 +1,149 @@
+//! A lower hub: a second Karmada, which is a Cluster of the hub and has cells of its own.
+
+use api::identity::CLUSTER_SEPARATOR;
+use api::labels::{CITY_CODE, LOWER_HUB};
+use futures::future::try_join_all;
+use serde_json::json;
+
+use super::parts::{
+    hub_crds, manager_ports, our_crds, register_interpreter, start_cell, start_etcd, start_in_cell,
+};
+use super::{CellConfig, Config, Federation, Managed, RunningCell, StartInputs};
+use crate::karmada::{self, KarmadaPorts};
+use crate::manager::ManagerPorts;
+use crate::manifests;
+use crate::objects::apply;
+use crate::plane::{self, Plane, PlanePorts};
+use crate::ports::Ports;
+use crate::process::ChildProcess;
+
+/// Kustomizations of `deploy`, for the hub and for the lower hub.
+const UPPER: &str = "lower-hub/upper";
+const LOWER: &str = "lower-hub/lower";
+
+/// A cell below a lower hub.
+struct CellBelow {
+    /// Name of its Cluster on the lower hub.
+    cluster: String,
+    config: CellConfig,
+    ports: PlanePorts,
+    manager_ports: ManagerPorts,
+}
+
+/// The ports of a lower hub.
+#[derive(Clone, Copy)]
+struct LowerHubPorts {
+    etcd: u16,
+    etcd_peer: u16,
+    hub: PlanePorts,
+    karmada: KarmadaPorts,
+}
+
+impl LowerHubPorts {
+    fn take(ports: &mut Ports) -> anyhow::Result<Self> {
+        let (etcd, etcd_peer) = (ports.next()?, ports.next()?);
+        Ok(Self {
+            etcd,
+            etcd_peer,
+            hub: PlanePorts::take(ports, etcd)?,
+            karmada: KarmadaPorts::take(ports, etcd)?,
+        })
+    }
+}
+
+impl Federation {
+    /// Adds a lower hub with this city to the running federation. Each of its cells runs compute-federation, whose hub is
+    /// that of the federation. The cell `a1` below the lower hub `dfw` has the name `dfw.a1`.
+    ///
+    /// # Errors
+    ///
+    /// When a part does not become ready or ends.
+    pub async fn add_lower_hub(
+        &mut self,
+        config: &Config,
+        name: &str,
+        city: &str,
+        cells: &[&str],
+    ) -> anyhow::Result<()> {
+        let ports = LowerHubPorts::take(&mut self.ports)?;
+        let cells = cells.iter().map(|cluster| {
+            anyhow::Ok(CellBelow {
+                cluster: (*cluster).to_owned(),
+                config: CellConfig::new(&format!("{name}{CLUSTER_SEPARATOR}{cluster}"), city),
+                ports: PlanePorts::take(&mut self.ports, ports.etcd)?,
+                manager_ports: manager_ports(&mut self.ports)?,
+            })
+        });
+        let cells = cells.collect::<anyhow::Result<Vec<_>>>()?;
+        let setup = self.setup(config);
+
+        let etcd_name = format!("{name}-etcd");
+        let etcd = start_etcd(&setup, &etcd_name, ports.etcd, ports.etcd_peer).await?;
+        let crds = our_crds()?;
+        let planes = cells
+            .iter()
+            .map(|cell| start_cell(&setup, &cell.config, cell.ports, &crds));
+        let started = async {
+            tokio::try_join!(
+                self.start_karmada(&setup, config, name, ports),
+                try_join_all(planes)
+            )
+        };
+        let ((hub, karmada), planes) = etcd.while_running(started).await?;
+
+        for object in manifests::deployed(LOWER).await? {
+            apply(&hub.client(), &object).await?;
+        }
+        for object in manifests::deployed(UPPER).await? {
+            apply(&self.hub.client(), &object).await?;
+        }
+        try_join_all(cells.iter().zip(&planes).map(|(cell, plane)| async {
+            karmada::join_as(&setup, &hub, plane, &cell.cluster, &json!({})).await?;
+            karmada::joined(&hub, &cell.cluster).await
+        }))
+        .await?;
+        let labels = json!({CITY_CODE: city, LOWER_HUB: "true"});
+        karmada::join_as(&setup, &self.hub, &hub, name, &labels).await?;
+        karmada::joined(&self.hub, name).await?;
+
+        let runners = cells.iter().zip(&planes).map(|(cell, plane)| {
+            let planes = [&self.project, &self.hub, plane];
+            start_in_cell(&setup, config, planes, cell.manager_ports)
+        });
+        let runners = try_join_all(runners).await?;
+        self.others.push(etcd);
+        self.others.extend(karmada);
+        self.lower_hubs.insert(name.to_owned(), hub);
+        for (plane, (manager, provider)) in planes.into_iter().zip(runners) {
+            let running = RunningCell {
+                manager: Some(Managed::from(manager)),
+                provider: Some(provider),
+                plane,
+            };
+            self.cells.insert(running.plane.name().to_owned(), running);
+        }
+        Ok(())
+    }
+
+    /// Starts the API server of a lower hub and its Karmada. The interpreter is that of the management process.
+    async fn start_karmada(
+        &self,
+        setup: &StartInputs<'_>,
+        config: &Config,
+        name: &str,
+        ports: LowerHubPorts,
+    ) -> anyhow::Result<(Plane, Vec<ChildProcess>)> {
+        let mut flags = karmada::hub_flags(setup);
+        flags.push(karmada::member_flag(setup, name)?);
+        let (kind, crds) = (plane::LOWER_HUB, hub_crds(setup)?);
+        let hub = Plane::start(setup, kind, name, ports.hub, &crds, &flags, &[]).await?;
+        let mut processes = karmada::start(setup, &hub, ports.karmada).await?;
+        let webhook_port = self.management()?.lock().await.webhook_port();
+        let ca_bundle = self.webhook_certificate.lock().await.ca_bundle();
+        // Karmada loads interpreters only at start.
+        register_interpreter(&hub, webhook_port, &ca_bundle).await?;
+        let controllers = karmada::start_controllers(setup, &hub, config.default_thresholds);
+        processes.extend(controllers.await?);
+        Ok((hub, processes))
+    }
+}
