@@ -62,6 +62,8 @@ mod interpretation;
 mod invariants;
 #[path = "federation/kubectl.rs"]
 mod kubectl;
+#[path = "federation/levels.rs"]
+mod levels;
 #[path = "federation/lifetime.rs"]
 mod lifetime;
 #[path = "federation/milo.rs"]
@@ -343,6 +345,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared freshness::a_city_without_a_cell;
         Apart freshness::a_cell_that_dies;
         Apart pull_cells::a_cell_that_is_away;
+        Apart levels::cells_below_a_lower_hub;
         Apart summaries::cells_and_instances;
         Apart cell_rules::rules_of_one_of_two_cells;
         Apart proxies::everything_behind_proxies;

@@ -9,7 +9,7 @@ use anyhow::Context;
 use api::condition;
 use api::{Instance, Workload, WorkloadDeployment, labels};
 use harness::peers::Peers;
-use harness::{CellConfig, Config, Federation, networking, wait, workloads};
+use harness::{CellConfig, Config, Federation, Plane, networking, wait, workloads};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{
@@ -192,12 +192,9 @@ impl<'f> Space<'f> {
         .await
     }
 
-    /// Waits until neither the hub nor any cell has a deployment or an Instance of this namespace.
+    /// Waits until no hub and no cell has a deployment or an Instance of this namespace.
     pub(crate) async fn until_empty(&self) -> anyhow::Result<()> {
-        let planes = [self.federation.hub().client()]
-            .into_iter()
-            .chain(self.federation.cells().map(harness::Plane::client));
-        for client in planes {
+        for client in self.federation.planes().skip(1).map(Plane::client) {
             until_none::<WorkloadDeployment>(&client, &self.hub_name).await?;
             until_none::<Instance>(&client, &self.hub_name).await?;
         }

@@ -1,0 +1,230 @@
+//! Tests of a lower hub: a Karmada that is a Cluster of the hub, and has two cells of its own.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::ensure;
+use api::labels::SOURCE_CLUSTER;
+use api::{Instance, Workload};
+use harness::audit::{AuditPosition, Write};
+use harness::{CellConfig, Config, Federation, Plane, networking, wait};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams};
+use kube::core::GroupVersionKind;
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::fixture::{self, ORD, Space, WITHIN, create, patch, workload};
+use crate::settled;
+
+/// The Cluster of the lower hub, its city, and its cells.
+const LOWER: &str = "dfw";
+const CITY: &str = "DFW";
+const CLUSTERS_BELOW: [&str; 2] = ["a1", "a2"];
+const CELLS_BELOW: [&str; 2] = ["dfw.a1", "dfw.a2"];
+/// All cells.
+const CELLS: [&str; 3] = ["dfw.a1", "dfw.a2", ORD];
+/// The ConfigMap that the Workload uses.
+const SETTINGS: &str = "settings";
+/// Time without a write on any plane.
+const SILENCE: Duration = Duration::from_secs(15);
+
+/// Starts a federation with an ordinary cell and a lower hub.
+async fn start(label: &str) -> anyhow::Result<Federation> {
+    let config = Config {
+        cells: vec![CellConfig::new(ORD, "ORD")],
+        ..fixture::config(label)?
+    };
+    let mut federation = fixture::start_from(&config).await?;
+    networking::offer_city(&federation.project().client(), "dfw", CITY).await?;
+    let begin = Instant::now();
+    federation
+        .add_lower_hub(&config, LOWER, CITY, &CLUSTERS_BELOW)
+        .await?;
+    let started = begin.elapsed().as_secs_f64();
+    eprintln!("lower hub ready after {started:.1} s");
+    Ok(federation)
+}
+
+/// A Workload runs in the cells below a lower hub and in an ordinary cell, is changed, and ends on every plane.
+pub(crate) async fn cells_below_a_lower_hub() -> anyhow::Result<()> {
+    let federation = start("levels").await?;
+    let space = Space::create(&federation, "levels").await?;
+    let tested = async {
+        create_all(&space).await?;
+        a_change_reaches_the_cells_below(&space).await?;
+        nothing_is_written_at_rest(&federation).await?;
+        nothing_is_left(&space).await
+    };
+    tokio::select! {
+        result = tested => result?,
+        death = federation.death() => return Err(death),
+    }
+    federation.stop().await;
+    Ok(())
+}
+
+/// Returns the Workload: two Instances in each cell. It uses a ConfigMap.
+fn web(image: &str) -> Value {
+    let mut web = workload("web", &[("all", &[CITY, "ORD"], 2)]);
+    let container = &mut web["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0];
+    container["image"] = json!(image);
+    container["envFrom"] = json!([{"configMapRef": {"name": SETTINGS}}]);
+    web
+}
+
+/// Creates the Workload. The Instances of all cells appear in the project, each with a name of its own.
+async fn create_all(space: &Space<'_>) -> anyhow::Result<()> {
+    let settings = json!({"metadata": {"name": SETTINGS}, "data": {"url": "a"}});
+    create::<ConfigMap>(&space.in_project(), settings).await?;
+    let begin = Instant::now();
+    create::<Workload>(&space.in_project(), web("app:1")).await?;
+    space.until_settled("web", 6).await?;
+    eprintln!("settled after {:.1} s", begin.elapsed().as_secs_f64());
+
+    let shown = until_shown(space, |_| true).await?;
+    let names: BTreeSet<_> = shown.iter().map(ResourceExt::name_any).collect();
+    for name in [
+        "web-all-dfw-0",
+        "web-all-dfw-1",
+        "web-all-ord-0",
+        "web-all-ord-1",
+    ] {
+        ensure!(names.contains(name), "{name} is not in {names:?}");
+    }
+    for cell in CELLS_BELOW {
+        let in_cell = space.in_cell::<Instance>(cell);
+        let in_cell = in_cell.list(&ListParams::default()).await?.items;
+        let in_cell: Vec<_> = in_cell.iter().map(ResourceExt::name_any).collect();
+        ensure!(
+            in_cell == ["web-all-dfw-0", "web-all-dfw-1"],
+            "{cell}: {in_cell:?}"
+        );
+    }
+    Ok(())
+}
+
+/// Waits until the project has two Instances of each cell, and this holds for all of them. Returns them.
+async fn until_shown(
+    space: &Space<'_>,
+    holds: impl Fn(&Instance) -> bool,
+) -> anyhow::Result<Vec<Instance>> {
+    let instances = space.in_project::<Instance>();
+    wait::eventually("two Instances of each cell", WITHIN, || async {
+        let shown = instances.list(&ListParams::default()).await?.items;
+        let cells = shown.iter().filter(|it| holds(it));
+        let mut cells: Vec<_> = cells
+            .filter_map(|it| it.labels().get(SOURCE_CLUSTER))
+            .collect();
+        cells.sort_unstable();
+        let expected = CELLS.iter().flat_map(|cell| [cell, cell]);
+        ensure!(expected.eq(cells.iter()), "{cells:?} of {}", shown.len());
+        Ok(shown)
+    })
+    .await
+}
+
+/// A new image, and a new value of the ConfigMap.
+async fn a_change_reaches_the_cells_below(space: &Space<'_>) -> anyhow::Result<()> {
+    let change = json!({"data": {"url": "b"}});
+    patch::<ConfigMap>(&space.in_project(), SETTINGS, change).await?;
+    for cell in CELLS {
+        let is_changed = |it: &ConfigMap| it.data.as_ref().is_some_and(|data| data["url"] == "b");
+        wait::until(
+            &space.in_cell(cell),
+            SETTINGS,
+            "changed",
+            WITHIN,
+            is_changed,
+        )
+        .await?;
+    }
+    let lower = space.federation.lower_hub(LOWER)?.client();
+    let lower: Api<ConfigMap> = Api::namespaced(lower, &space.hub_name);
+    ensure!(
+        lower
+            .get(SETTINGS)
+            .await?
+            .data
+            .is_some_and(|data| data["url"] == "b")
+    );
+
+    let changed = web("app:2");
+    let change = json!({"spec": {"template": changed["spec"]["template"]}});
+    patch::<Workload>(&space.in_project(), "web", change).await?;
+    let begin = Instant::now();
+    until_shown(space, has_new_image).await?;
+    space.until_settled("web", 6).await?;
+    eprintln!("changed after {:.1} s", begin.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn has_new_image(instance: &Instance) -> bool {
+    let sandbox = instance.spec.runtime.sandbox.as_ref();
+    sandbox.is_some_and(|it| it.containers.iter().all(|it| it.image == "app:2"))
+}
+
+/// Nobody writes anything on any plane, Karmada included. After a restart, compute-federation writes nothing.
+async fn nothing_is_written_at_rest(federation: &Federation) -> anyhow::Result<()> {
+    wait::eventually("nothing is written", WITHIN, || async {
+        let position = AuditPosition::now(federation.planes())?;
+        // This sleep does not wait for an event. No write may happen during this time.
+        sleep(SILENCE).await;
+        let mut writes = position.writes()?;
+        writes.retain(|write| !is_heartbeat(write));
+        let count = writes.len();
+        writes.truncate(20);
+        let writes: Vec<_> = writes.iter().map(Write::to_string).collect();
+        ensure!(writes.is_empty(), "{count} writes:\n{}", writes.join("\n"));
+        Ok(())
+    })
+    .await?;
+    settled::is_silent_after_a_restart(federation, &CELLS, SILENCE).await
+}
+
+/// Returns whether this write only says that its writer lives.
+fn is_heartbeat(write: &Write) -> bool {
+    write.is_lease() || write.resource == "clusters/status"
+}
+
+/// Deletes the Workload and its namespace. Nothing of them is left on any plane.
+async fn nothing_is_left(space: &Space<'_>) -> anyhow::Result<()> {
+    let begin = Instant::now();
+    space.delete_workload("web").await?;
+    space.until_empty().await?;
+    let planes = || space.federation.planes().map(Plane::client);
+    for client in planes().skip(1) {
+        let settings: Api<ConfigMap> = Api::namespaced(client, &space.hub_name);
+        wait::gone(&settings, SETTINGS, WITHIN).await?;
+    }
+    eprintln!("gone after {:.1} s", begin.elapsed().as_secs_f64());
+
+    let namespaces: Api<Namespace> = Api::all(space.federation.project().client());
+    namespaces
+        .delete(&space.name, &DeleteParams::default())
+        .await?;
+    for client in planes().skip(1) {
+        wait::gone(&Api::<Namespace>::all(client), &space.hub_name, WITHIN).await?;
+    }
+    let hubs = [space.federation.hub(), space.federation.lower_hub(LOWER)?];
+    for client in hubs.map(Plane::client) {
+        for (version, kind) in [("v1alpha1", "Work"), ("v1alpha2", "ResourceBinding")] {
+            let all: Api<DynamicObject> = in_all_namespaces(client.clone(), version, kind);
+            wait::eventually(&format!("no {kind}"), WITHIN, || async {
+                let left = all.list(&ListParams::default()).await?.items;
+                let left: Vec<_> = left.iter().map(ResourceExt::name_any).collect();
+                ensure!(left.is_empty(), "{left:?}");
+                Ok(())
+            })
+            .await?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the API of a kind of Karmada, in all namespaces.
+fn in_all_namespaces(client: Client, version: &str, kind: &str) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk("work.karmada.io", version, kind);
+    Api::all_with(client, &ApiResource::from_gvk(&kind))
+}
