@@ -202,7 +202,8 @@ impl<'f> Space<'f> {
     }
 }
 
-async fn until_none<K>(client: &Client, namespace: &str) -> anyhow::Result<()>
+/// Waits until a namespace of a plane has no object of this kind.
+pub(crate) async fn until_none<K>(client: &Client, namespace: &str) -> anyhow::Result<()>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::ensure;
-use api::labels::SOURCE_CLUSTER;
-use api::{Instance, Workload};
+use api::karmada::Cluster;
+use api::labels::{CITY_CODE, SOURCE_CLUSTER};
+use api::{Instance, Workload, WorkloadDeployment};
 use harness::audit::{AuditPosition, Write};
 use harness::{CellConfig, Config, Federation, Plane, networking, wait};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -15,7 +16,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::fixture::{self, ORD, Space, WITHIN, create, patch, workload};
+use crate::fixture::{self, ORD, Space, WITHIN, create, patch, until_none, workload};
 use crate::settled;
 
 /// The Cluster of the lower hub, its city, and its cells.
@@ -28,7 +29,7 @@ const CELLS: [&str; 3] = ["dfw.a1", "dfw.a2", ORD];
 /// The ConfigMap that the Workload uses.
 const SETTINGS: &str = "settings";
 /// Time without a write on any plane.
-const SILENCE: Duration = Duration::from_secs(15);
+const SILENCE: Duration = Duration::from_secs(10);
 
 /// Starts a federation with an ordinary cell and a lower hub.
 async fn start(label: &str) -> anyhow::Result<Federation> {
@@ -47,15 +48,22 @@ async fn start(label: &str) -> anyhow::Result<Federation> {
     Ok(federation)
 }
 
-/// A Workload runs in the cells below a lower hub and in an ordinary cell, is changed, and ends on every plane.
+/// A Workload runs in the cells below a lower hub and in an ordinary cell, is changed, and ends on every plane. Then the
+/// lower hub is removed while another Workload runs there.
 pub(crate) async fn cells_below_a_lower_hub() -> anyhow::Result<()> {
     let federation = start("levels").await?;
     let space = Space::create(&federation, "levels").await?;
+    let staying = Space::create(&federation, "staying").await?;
     let tested = async {
-        create_all(&space).await?;
+        create_all(&space, &staying).await?;
         a_change_reaches_the_cells_below(&space).await?;
         nothing_is_written_at_rest(&federation).await?;
-        nothing_is_left(&space).await
+        nothing_is_left(&space).await?;
+        tokio::try_join!(
+            until_namespace_is_gone(&space),
+            the_lower_hub_leaves_its_city(&staying)
+        )?;
+        the_lower_hub_is_removed(&staying).await
     };
     tokio::select! {
         result = tested => result?,
@@ -74,14 +82,18 @@ fn web(image: &str) -> Value {
     web
 }
 
-/// Creates the Workload. The Instances of all cells appear in the project, each with a name of its own.
-async fn create_all(space: &Space<'_>) -> anyhow::Result<()> {
+/// Creates the Workloads. The Instances of all cells appear in the project, each with a name of its own.
+async fn create_all(space: &Space<'_>, staying: &Space<'_>) -> anyhow::Result<()> {
+    staying
+        .create_workload("web", &[("all", &[CITY, "ORD"], 1)])
+        .await?;
     let settings = json!({"metadata": {"name": SETTINGS}, "data": {"url": "a"}});
     create::<ConfigMap>(&space.in_project(), settings).await?;
     let begin = Instant::now();
     create::<Workload>(&space.in_project(), web("app:1")).await?;
     space.until_settled("web", 6).await?;
     eprintln!("settled after {:.1} s", begin.elapsed().as_secs_f64());
+    staying.until_settled("web", 3).await?;
 
     let shown = until_shown(space, |_| true).await?;
     let names: BTreeSet<_> = shown.iter().map(ResourceExt::name_any).collect();
@@ -165,66 +177,109 @@ fn has_new_image(instance: &Instance) -> bool {
     sandbox.is_some_and(|it| it.containers.iter().all(|it| it.image == "app:2"))
 }
 
-/// Nobody writes anything on any plane, Karmada included. After a restart, compute-federation writes nothing.
+/// Nobody writes anything on any plane, Karmada included, even if compute-federation is restarted meanwhile.
 async fn nothing_is_written_at_rest(federation: &Federation) -> anyhow::Result<()> {
-    wait::eventually("nothing is written", WITHIN, || async {
-        let position = AuditPosition::now(federation.planes())?;
-        // This sleep does not wait for an event. No write may happen during this time.
-        sleep(SILENCE).await;
-        let mut writes = position.writes()?;
-        writes.retain(|write| !is_heartbeat(write));
-        let count = writes.len();
-        writes.truncate(20);
-        let writes: Vec<_> = writes.iter().map(Write::to_string).collect();
-        ensure!(writes.is_empty(), "{count} writes:\n{}", writes.join("\n"));
-        Ok(())
-    })
-    .await?;
-    settled::is_silent_after_a_restart(federation, &CELLS, SILENCE).await
+    tokio::try_join!(
+        wait::eventually("nothing is written", WITHIN, || is_silent(federation)),
+        settled::is_silent_after_a_restart(federation, &CELLS, SILENCE)
+    )?;
+    Ok(())
 }
 
-/// Returns whether this write only says that its writer lives.
+async fn is_silent(federation: &Federation) -> anyhow::Result<()> {
+    let position = AuditPosition::now(federation.planes())?;
+    // This sleep does not wait for an event. No write may happen during this time.
+    sleep(SILENCE).await;
+    let mut writes = position.writes()?;
+    writes.retain(|write| !is_heartbeat(write));
+    let (count, first) = (writes.len(), writes.iter().take(20));
+    let first: Vec<_> = first.map(Write::to_string).collect();
+    ensure!(count == 0, "{count} writes:\n{}", first.join("\n"));
+    Ok(())
+}
+
+/// Returns whether this write only says that its writer lives, or asks for rights.
 fn is_heartbeat(write: &Write) -> bool {
-    write.is_lease() || write.resource == "clusters/status"
+    write.is_lease() || ["clusters/status", "subjectaccessreviews"].contains(&&*write.resource)
 }
 
-/// Deletes the Workload and its namespace. Nothing of them is left on any plane.
+/// Deletes the Workload. Nothing of it is left on any plane.
 async fn nothing_is_left(space: &Space<'_>) -> anyhow::Result<()> {
     let begin = Instant::now();
     space.delete_workload("web").await?;
     space.until_empty().await?;
-    let planes = || space.federation.planes().map(Plane::client);
-    for client in planes().skip(1) {
+    for client in space.federation.planes().skip(1).map(Plane::client) {
         let settings: Api<ConfigMap> = Api::namespaced(client, &space.hub_name);
         wait::gone(&settings, SETTINGS, WITHIN).await?;
     }
     eprintln!("gone after {:.1} s", begin.elapsed().as_secs_f64());
+    Ok(())
+}
 
+/// Deletes the namespace of the project. Its copies are deleted on every plane.
+async fn until_namespace_is_gone(space: &Space<'_>) -> anyhow::Result<()> {
+    let begin = Instant::now();
     let namespaces: Api<Namespace> = Api::all(space.federation.project().client());
     namespaces
         .delete(&space.name, &DeleteParams::default())
         .await?;
-    for client in planes().skip(1) {
+    for client in space.federation.planes().skip(1).map(Plane::client) {
         wait::gone(&Api::<Namespace>::all(client), &space.hub_name, WITHIN).await?;
     }
-    let hubs = [space.federation.hub(), space.federation.lower_hub(LOWER)?];
-    for client in hubs.map(Plane::client) {
-        for (version, kind) in [("v1alpha1", "Work"), ("v1alpha2", "ResourceBinding")] {
-            let all: Api<DynamicObject> = in_all_namespaces(client.clone(), version, kind);
-            wait::eventually(&format!("no {kind}"), WITHIN, || async {
-                let left = all.list(&ListParams::default()).await?.items;
-                let left: Vec<_> = left.iter().map(ResourceExt::name_any).collect();
-                ensure!(left.is_empty(), "{left:?}");
-                Ok(())
-            })
-            .await?;
-        }
-    }
+    let gone = begin.elapsed().as_secs_f64();
+    eprintln!("namespaces gone after {gone:.1} s");
     Ok(())
 }
 
-/// Returns the API of a kind of Karmada, in all namespaces.
-fn in_all_namespaces(client: Client, version: &str, kind: &str) -> Api<DynamicObject> {
+/// The Cluster of the lower hub loses its city. Nothing is left in the cells below, and the other cell goes on.
+async fn the_lower_hub_leaves_its_city(space: &Space<'_>) -> anyhow::Result<()> {
+    let begin = Instant::now();
+    let clusters: Api<Cluster> = Api::all(space.federation.hub().client());
+    let nowhere = json!({"metadata": {"labels": {CITY_CODE: null}}});
+    patch(&clusters, LOWER, nowhere).await?;
+    let lower = space.federation.lower_hub(LOWER)?;
+    let below = CELLS_BELOW.map(|cell| space.federation.cell(cell));
+    for plane in [Ok(lower)].into_iter().chain(below) {
+        let client = plane?.client();
+        until_none::<WorkloadDeployment>(&client, &space.hub_name).await?;
+        until_none::<Instance>(&client, &space.hub_name).await?;
+    }
+    let ready = ["web-all-ord-0"];
+    space.until_instances(space.in_project(), &ready).await?;
+    eprintln!("left after {:.1} s", begin.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// Deletes the Cluster of the lower hub. Karmada deletes the namespaces there, and in the cells below.
+async fn the_lower_hub_is_removed(space: &Space<'_>) -> anyhow::Result<()> {
+    let begin = Instant::now();
+    let federation = space.federation;
+    let clusters: Api<Cluster> = Api::all(federation.hub().client());
+    clusters.delete(LOWER, &DeleteParams::default()).await?;
+    wait::gone(&clusters, LOWER, WITHIN).await?;
+    let lower = federation.lower_hub(LOWER)?;
+    let below = CELLS_BELOW.map(|cell| federation.cell(cell));
+    for plane in [Ok(lower)].into_iter().chain(below) {
+        let namespaces: Api<Namespace> = Api::all(plane?.client());
+        wait::gone(&namespaces, &space.hub_name, WITHIN).await?;
+    }
+    for kind in ["Work", "ResourceBinding"] {
+        let left = of_karmada(lower.client(), kind);
+        let left = left.list(&ListParams::default()).await?.items;
+        let left: Vec<_> = left.iter().map(ResourceExt::name_any).collect();
+        ensure!(left.is_empty(), "{kind}: {left:?}");
+    }
+    eprintln!("removed after {:.1} s", begin.elapsed().as_secs_f64());
+    space.delete_workload("web").await?;
+    space.until_empty().await
+}
+
+/// Returns the API of a kind of `work.karmada.io`, in all namespaces.
+fn of_karmada(client: Client, kind: &str) -> Api<DynamicObject> {
+    let version = match kind {
+        "Work" => "v1alpha1",
+        _ => "v1alpha2",
+    };
     let kind = GroupVersionKind::gvk("work.karmada.io", version, kind);
     Api::all_with(client, &ApiResource::from_gvk(&kind))
 }
