@@ -20,9 +20,12 @@ use crate::milo;
 
 pub(crate) use process::the_processes_start_as_deployed;
 
-/// The CRD of the registration in `base/federation`. It comes from Karmada.
-const REGISTRATIONS: &str =
-    "karmada/crds/config.karmada.io_resourceinterpreterwebhookconfigurations.yaml";
+/// The CRDs of the registration in `base/federation` and of the policies in `lower-hub`. They come from Karmada.
+const OF_KARMADA: [&str; 3] = [
+    "config.karmada.io_resourceinterpreterwebhookconfigurations.yaml",
+    "policy.karmada.io_clusteroverridepolicies.yaml",
+    "policy.karmada.io_clusterpropagationpolicies.yaml",
+];
 
 /// Waits until every CRD is established.
 const ESTABLISHED: [&str; 5] = [
@@ -45,10 +48,10 @@ pub(crate) async fn every_overlay_is_accepted() -> anyhow::Result<()> {
 async fn all_are_accepted(milo: &Milo) -> anyhow::Result<()> {
     let kubeconfig = milo.root().kubeconfig();
     let crds = checkout::root().join("tests/harness/crds");
-    let registrations = Peers::find_or_build(|_| ())?
-        .directory()
-        .join(REGISTRATIONS);
-    for file in [&crds, &registrations] {
+    let peers = Peers::find_or_build(|_| ())?;
+    let karmada = peers.directory().join("karmada/crds");
+    let of_karmada = OF_KARMADA.map(|file| karmada.join(file));
+    for file in [crds].into_iter().chain(of_karmada) {
         let file = file.display().to_string();
         run(kubeconfig, &["apply", "--filename", &file], None).await?;
     }
@@ -60,9 +63,11 @@ async fn all_are_accepted(milo: &Milo) -> anyhow::Result<()> {
         "every component".to_owned(),
         manifests::consumed(directory.path(), &every_component()?).await?,
     )];
-    for path in folders("overlays")?.into_iter().chain(folders("base")?) {
-        let objects = manifests::deployed(&path).await?;
-        kustomizations.push((path, objects));
+    for parent in ["overlays", "base", "lower-hub"] {
+        for path in folders(parent)? {
+            let objects = manifests::deployed(&path).await?;
+            kustomizations.push((path, objects));
+        }
     }
     for (path, objects) in &kustomizations {
         is_accepted(kubeconfig, objects)
@@ -89,8 +94,10 @@ fn folders(parent: &str) -> anyhow::Result<Vec<String>> {
     let entries = fs::read_dir(checkout::root().join("deploy").join(parent))?;
     let mut paths = Vec::new();
     for entry in entries {
-        let name = entry?.file_name();
-        paths.push(format!("{parent}/{}", name.display()));
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            paths.push(format!("{parent}/{}", entry.file_name().display()));
+        }
     }
     paths.sort();
     ensure!(!paths.is_empty(), "deploy/{parent} is empty");

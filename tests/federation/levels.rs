@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use api::karmada::Cluster;
-use api::labels::{CITY_CODE, SOURCE_CLUSTER};
-use api::{Instance, Workload, WorkloadDeployment};
+use api::labels::{CITY_CODE, LOWER_HUB, SOURCE_CLUSTER};
+use api::{CellRule, Instance, Workload, WorkloadDeployment};
 use harness::audit::{AuditPosition, Write};
 use harness::{CellConfig, Config, Federation, Plane, networking, wait};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -57,6 +57,7 @@ pub(crate) async fn cells_below_a_lower_hub() -> anyhow::Result<()> {
     let tested = async {
         create_all(&space, &staying).await?;
         a_change_reaches_the_cells_below(&space).await?;
+        rules_change_all_cells_below(&space).await?;
         nothing_is_written_at_rest(&federation).await?;
         nothing_is_left(&space).await?;
         tokio::try_join!(
@@ -166,15 +167,37 @@ async fn a_change_reaches_the_cells_below(space: &Space<'_>) -> anyhow::Result<(
     let change = json!({"spec": {"template": changed["spec"]["template"]}});
     patch::<Workload>(&space.in_project(), "web", change).await?;
     let begin = Instant::now();
-    until_shown(space, has_new_image).await?;
+    until_shown(space, |it| has_image(it, "app:2")).await?;
     space.until_settled("web", 6).await?;
     eprintln!("changed after {:.1} s", begin.elapsed().as_secs_f64());
     Ok(())
 }
 
-fn has_new_image(instance: &Instance) -> bool {
+fn has_image(instance: &Instance, image: &str) -> bool {
     let sandbox = instance.spec.runtime.sandbox.as_ref();
-    sandbox.is_some_and(|it| it.containers.iter().all(|it| it.image == "app:2"))
+    sandbox.is_some_and(|it| it.containers.iter().all(|it| it.image == image))
+}
+
+/// A CellRule that selects the lower hub changes the Instances of all cells below, until it is deleted.
+async fn rules_change_all_cells_below(space: &Space<'_>) -> anyhow::Result<()> {
+    let rules: Api<CellRule> = Api::all(space.federation.hub().client());
+    let images = json!([{"prefix": "app", "replacement": "mirror/app"}]);
+    let spec = json!({"cells": {"matchLabels": {LOWER_HUB: "true"}}, "rules": {"images": images}});
+    create(&rules, json!({"metadata": {"name": "below"}, "spec": spec})).await?;
+    let begin = Instant::now();
+    until_shown(space, |instance| {
+        let is_below = instance
+            .labels()
+            .get(SOURCE_CLUSTER)
+            .is_some_and(|it| it != ORD);
+        has_image(instance, if is_below { "mirror/app:2" } else { "app:2" })
+    })
+    .await?;
+    let changed = begin.elapsed().as_secs_f64();
+    eprintln!("changed by rules after {changed:.1} s");
+    rules.delete("below", &DeleteParams::default()).await?;
+    until_shown(space, |it| has_image(it, "app:2")).await?;
+    space.until_settled("web", 6).await.map(drop)
 }
 
 /// Nobody writes anything on any plane, Karmada included, even if compute-federation is restarted meanwhile.
