@@ -132,7 +132,7 @@ pub const ALL: &[MetadataKey] = &[
         LOWER_HUB,
         "Cluster; hub",
         "an operator",
-        "`true`: the Cluster is a lower hub.",
+        "`true`: the Cluster is a [lower hub](../operate/lower-hub.md).",
     ),
     metadata_key(
         UPSTREAM_CLUSTER_NAME,
