@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use crate::cell_rules::CellRule;
 use crate::instance::Instance;
+use crate::lower_hub::LowerHub;
 use crate::workload::Workload;
 use crate::workload_deployment::WorkloadDeployment;
 use crate::workload_summary::WorkloadSummary;
@@ -52,14 +53,11 @@ pub fn definitions() -> Result<Vec<CustomResourceDefinition>, CrdError> {
         .collect()
 }
 
-/// Returns the CRD that only the hub has.
-///
-/// # Errors
-///
-/// A definition cannot be serialized: a defect of this crate.
-pub fn hub_definition() -> Result<CustomResourceDefinition, CrdError> {
-    Ok(serde_json::from_value(adapted(&CellRule::crd())?)?)
-}
+/// The CRDs that only a hub has, each with its folder in `deploy/base`.
+const OF_HUB: [(&str, fn() -> CustomResourceDefinition); 2] = [
+    ("base/cell-rules", CellRule::crd),
+    ("base/lower-hubs", LowerHub::crd),
+];
 
 /// Returns the CRD that only projects have.
 ///
@@ -87,13 +85,16 @@ pub fn files() -> Result<Vec<CrdFile>, CrdError> {
     definitions.iter().map(|it| file("base/crd", it)).collect()
 }
 
-/// Returns the CRD file of `deploy/base/cell-rules`.
+/// Returns the files of the CRDs that only a hub has. Each has a folder of its own, because each is optional.
 ///
 /// # Errors
 ///
 /// A definition cannot be serialized: a defect of this crate.
-pub fn hub_file() -> Result<CrdFile, CrdError> {
-    file("base/cell-rules", &hub_definition()?)
+pub fn hub_files() -> Result<Vec<CrdFile>, CrdError> {
+    let files = OF_HUB.iter();
+    files
+        .map(|(folder, crd)| file(folder, &serde_json::from_value(adapted(&crd())?)?))
+        .collect()
 }
 
 /// Returns the CRD file of `deploy/base/summaries`.

@@ -49,7 +49,8 @@ pub(crate) fn run(check: bool) -> anyhow::Result<()> {
 /// Returns the generated files: the path below `deploy/`, and the content.
 fn files() -> anyhow::Result<Vec<(String, String)>> {
     let crds = api::crds::files()?.into_iter();
-    let crds = crds.chain([api::crds::hub_file()?, api::crds::project_file()?]);
+    let crds = crds.chain(api::crds::hub_files()?);
+    let crds = crds.chain([api::crds::project_file()?]);
     let crds = crds.map(|file| (file.path, file.yaml));
     let roles = rights::files().into_iter();
     let roles = roles.map(|file| (file.path, file.yaml));

@@ -54,7 +54,7 @@ impl Kind {
 }
 
 /// All kinds. An API server serves all of them, unless a test stops serving one.
-pub(crate) static KINDS: [Kind; 36] = [
+pub(crate) static KINDS: [Kind; 37] = [
     Kind::new(CORE, "namespaces", "Namespace", CLUSTER_SCOPED),
     Kind::new(CORE, "configmaps", "ConfigMap", NAMESPACED),
     Kind::new(CORE, "secrets", "Secret", NAMESPACED),
@@ -100,6 +100,7 @@ pub(crate) static KINDS: [Kind; 36] = [
     Kind::new(COMPUTE, "instances", "Instance", NAMESPACED).with_status(),
     Kind::new(COMPUTE, "workloadsummaries", "WorkloadSummary", NAMESPACED).with_status(),
     Kind::new(COMPUTE, "cellrules", "CellRule", CLUSTER_SCOPED).with_status(),
+    Kind::new(COMPUTE, "lowerhubs", "LowerHub", CLUSTER_SCOPED).with_status(),
     Kind::new(NETWORKING, "networks", "Network", NAMESPACED).with_status(),
     Kind::new(
         NETWORKING,

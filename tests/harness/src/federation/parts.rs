@@ -74,10 +74,11 @@ pub(crate) fn our_crds() -> anyhow::Result<Vec<PathBuf>> {
     Ok(files.iter().map(|file| deploy().join(&file.path)).collect())
 }
 
-/// Returns the CRDs of a hub: our CRDs, with that of the hub alone, and Karmada's.
+/// Returns the CRDs of a hub: our CRDs, with those of hubs alone, and Karmada's.
 pub(crate) fn hub_crds(setup: &StartInputs<'_>) -> anyhow::Result<Vec<PathBuf>> {
-    let of_hub = deploy().join(api::crds::hub_file()?.path);
-    Ok([our_crds()?, vec![of_hub], setup.peers.karmada_crds()?].concat())
+    let of_hub = api::crds::hub_files()?;
+    let of_hub = of_hub.iter().map(|file| deploy().join(&file.path));
+    Ok([our_crds()?, of_hub.collect(), setup.peers.karmada_crds()?].concat())
 }
 
 /// Starts Karmada's API server, without Karmada.

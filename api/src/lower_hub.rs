@@ -1,0 +1,99 @@
+//! `LowerHub`: the cells below a Cluster of the hub that is a hub itself, a lower hub. See docs/operate/lower-hub.md.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Most cells in the list of one status.
+pub const CELLS_BELOW_MAX: u32 = 10_000;
+/// Longest name of a cell below a lower hub, in characters. A [`CellName`](crate::CellName) is not longer.
+pub const CELL_BELOW_NAME_MAX: u32 = 63;
+/// Longest message about one cell, in bytes of JSON. It is shorter if many cells are not ready.
+pub const CELL_BELOW_MESSAGE_MAX: u32 = 256;
+
+/// Has no fields: the name says which Cluster of the hub is a lower hub. On the hub, cluster-scoped.
+#[derive(
+    CustomResource, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema,
+)]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "compute.datumapis.com",
+    version = "v1alpha",
+    kind = "LowerHub",
+    plural = "lowerhubs",
+    status = "LowerHubStatus",
+    derive = "PartialEq",
+    doc = "LowerHub shows the cells below the Cluster of its name, which is a hub itself.",
+    printcolumn(name = "Cells", type_ = "integer", json_path = ".status.cellCount"),
+    printcolumn(name = "Not ready", type_ = "integer", json_path = ".status.notReady"),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
+)]
+pub struct LowerHubSpec {}
+
+/// The cells below a lower hub, as the process of the lower hub has observed them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LowerHubStatus {
+    /// The number of all cells, also of those that the list has no space for.
+    pub cell_count: i32,
+    /// The cells, sorted by name. If there are too many, those that are not ready come first into the list.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = CELLS_BELOW_MAX),
+        extend("x-kubernetes-list-type" = "atomic")
+    )]
+    pub cells: Vec<CellBelow>,
+    /// The number of all cells that are not ready.
+    pub not_ready: i32,
+}
+
+/// A cell below a lower hub.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "self.ready || has(self.since)",
+    "message": "a cell that is not ready needs since",
+}]))]
+pub struct CellBelow {
+    /// Why the cell is not ready. Users read it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = CELL_BELOW_MESSAGE_MAX))]
+    pub message: String,
+    /// Name of the cell on the lower hub: that of its Cluster there. A cell below a further hub has the name of each
+    /// Cluster that leads to it, separated by dots.
+    #[schemars(length(min = 1, max = CELL_BELOW_NAME_MAX))]
+    pub name: String,
+    /// Whether the lower hub reaches the cell.
+    pub ready: bool,
+    /// Since when the cell is not ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_fields_have_the_names_of_the_api() {
+        let status = json!({
+            "cellCount": 2, "notReady": 1,
+            "cells": [
+                {"name": "a1", "ready": true},
+                {"name": "a2", "ready": false, "since": "2026-11-21T09:30:00Z", "message": "m"},
+            ],
+        });
+        let parsed: LowerHubStatus = serde_json::from_value(status.clone()).unwrap();
+        assert_eq!(parsed.cells[1].message, "m");
+        assert_eq!(json!(parsed), status);
+        let lower_hub = LowerHub::new("dfw", LowerHubSpec {});
+        assert_eq!(json!(lower_hub)["spec"], json!({}));
+    }
+}
