@@ -2,6 +2,8 @@
 
 pub(crate) mod caches;
 pub(crate) mod cells;
+pub(crate) mod cells_below;
+pub(crate) mod clusters;
 pub(crate) mod departed;
 pub(crate) mod identity;
 pub(crate) mod policy_refusals;

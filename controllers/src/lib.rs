@@ -3,7 +3,7 @@
 //! the plan.
 //!
 //! [`management_controllers`] starts the controllers for the project API servers and the hub. [`cell_controllers`]
-//! starts the controllers of a cell. `runtime` runs controllers. `hub` has the caches of the hub. `projects` and `cell`
+//! starts the controllers of a cell, and [`lower_hub_controllers`] that of a lower hub. `runtime` runs controllers. `hub` has the caches of the hub. `projects` and `cell`
 //! have the caches of the other planes. A controller writes only the fields that it owns, and only if they differ. So a
 //! settled system makes no writes. `multicluster` discovers planes and schedules keys.
 
@@ -27,6 +27,8 @@ mod instance;
 mod instance_writeback;
 mod lifecycle;
 mod lock;
+mod lower_hub;
+pub mod lower_hub_controllers;
 pub mod management_controllers;
 mod names;
 mod namespace;

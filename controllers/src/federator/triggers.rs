@@ -127,21 +127,27 @@ pub(crate) const ON_HUB: &[Trigger<HubSource, dyn HubLookups, ProjectKey>] = &[
     Trigger {
         source: HubSource::CellReachability,
         reason: "the status names unreachable cells",
-        keys: |change, hub| {
-            let cell = change.current.or(change.former);
-            let cell = cell.and_then(|cell| cell.name.as_deref());
-            let bindings = cell.map(|cell| hub.bindings_of_cell(cell));
-            let bindings = bindings.into_iter().flatten();
-            bindings
-                .filter_map(|it| {
-                    let namespace = it.meta().namespace.as_deref()?;
-                    let upstream = hub.upstream_of(namespace)?;
-                    is_of_deployment(&it).then(|| key(&upstream, &it.spec.resource.name))
-                })
-                .collect()
-        },
+        keys: bound_to_cluster,
+    },
+    Trigger {
+        source: HubSource::LowerHubs,
+        reason: "the status names unreachable cells below lower hubs",
+        keys: bound_to_cluster,
     },
 ];
+
+/// Returns the keys of the WorkloadDeployments that are scheduled to a Cluster.
+fn bound_to_cluster(change: Change<'_>, hub: &(dyn HubLookups + 'static)) -> Vec<ProjectKey> {
+    let cluster = change.current.or(change.former);
+    let cluster = cluster.and_then(|cluster| cluster.name.as_deref());
+    let bindings = cluster.map(|cluster| hub.bindings_of_cell(cluster));
+    let keys = bindings.into_iter().flatten().filter_map(|it| {
+        let namespace = it.meta().namespace.as_deref()?;
+        let upstream = hub.upstream_of(namespace)?;
+        is_of_deployment(&it).then(|| key(&upstream, &it.spec.resource.name))
+    });
+    keys.collect()
+}
 
 /// Returns the key of the WorkloadDeployment that a binding schedules. A deleted binding gives no key: its deletion
 /// does not prove that the copy or its cells changed.
@@ -296,6 +302,10 @@ mod tests {
             case("cell", HubSource::CellReachability, Some(&cell), Some(&cell), &own),
             case("cell gone", HubSource::CellReachability, Some(&cell), None, &own),
             case("cell of nothing", HubSource::CellReachability, None, Some(&other_cell), &[]),
+            case("cell below", HubSource::LowerHubs, Some(&cell), Some(&cell), &own),
+            case("LowerHub gone", HubSource::LowerHubs, Some(&cell), None, &own),
+            case("LowerHub of nothing", HubSource::LowerHubs, None, Some(&other_cell), &[]),
+            case("Instances of a cell below", HubSource::CellsBelow, Some(&cell), None, &[]),
             case("rules", HubSource::OverridePolicies, Some(&rules), Some(&rules), &all),
             case("no rules", HubSource::OverridePolicies, Some(&rules), None, &all),
             case("other override", HubSource::OverridePolicies, None, Some(&policy), &[]),

@@ -44,7 +44,7 @@ pub(crate) struct HubCaches {
     pub(crate) instances: Cache<Instance>,
     /// The Instances, indexed by namespace and name of their WorkloadDeployment.
     pub(crate) instances_of: Index<Instance>,
-    /// The Instances, indexed by their cell.
+    /// The Instances, indexed by their cell and by the lower hubs above it.
     pub(crate) instances_in_cell: Index<Instance>,
     /// The reachability of the cells, and the bindings of each cell.
     pub(crate) cells: Cells,

@@ -1,65 +1,47 @@
 //! The reachability of cells and the bindings to them, as the hub reports them (docs/concepts/karmada-behaviour.md).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use api::WorkloadDeployment;
 use api::condition::{self, ConditionStatus};
+use api::identity::{CLUSTER_SEPARATOR, cluster_of};
 use api::karmada::binding::{NO_CLUSTER_FIT, SCHEDULED};
-use api::karmada::cluster::READY;
 use api::karmada::{Cluster, ResourceBinding};
+use api::{LowerHub, WorkloadDeployment};
 use jiff::Timestamp;
 use kube::Resource;
 use multicluster::Cache;
 use multicluster::cache::{Index, Reflector};
 
+use super::cells_below::CellsBelow;
+pub(crate) use super::clusters::CellState;
+use super::clusters::ClusterStates;
 use crate::objects::StringMap;
 
-/// The reachability of a cell.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum CellState {
-    /// The Cluster is Ready, or its state is unknown.
-    Reachable,
-    /// The Cluster is not Ready, or does not exist.
-    Unreachable {
-        /// When the Cluster stopped being Ready. `None` if the Cluster does not exist.
-        since: Option<Timestamp>,
-        /// The reason. Users read it.
-        message: String,
-    },
-}
-
-impl CellState {
-    /// Returns whether the cell is still a member of the federation but does not answer, so its Instances may run.
-    pub(crate) fn is_cut_off(&self) -> bool {
-        matches!(self, Self::Unreachable { since: Some(_), .. })
-    }
-}
-
-/// The Clusters of the hub, and the bindings of WorkloadDeployments.
+/// The Clusters of the hub, the cells below them, and the bindings of WorkloadDeployments.
 pub(crate) struct Cells {
-    clusters: Cache<Cluster>,
+    clusters: ClusterStates,
+    below: CellsBelow,
     bindings: Cache<ResourceBinding>,
-    /// The state of each cell at its last event. Karmada updates each Cluster every 10 s, but the state rarely changes.
-    observed: Mutex<BTreeMap<String, CellState>>,
     /// Bindings of WorkloadDeployments, by the UID of the WorkloadDeployment.
     binding_of: Index<ResourceBinding>,
-    /// Bindings of WorkloadDeployments, by the cells in `spec.clusters`.
-    by_cell: Index<ResourceBinding>,
+    /// Bindings of WorkloadDeployments, by the Clusters in `spec.clusters`.
+    by_cluster: Index<ResourceBinding>,
 }
 
 impl Cells {
     /// Creates the lookups on the caches of these reflectors.
     pub(crate) fn new(
         clusters: &Reflector<Cluster>,
+        lower_hubs: &Reflector<LowerHub>,
         bindings: &Reflector<ResourceBinding>,
     ) -> Self {
         Self {
-            clusters: clusters.cache(),
+            clusters: ClusterStates::new(clusters.cache()),
+            below: CellsBelow::new(lower_hubs.cache()),
             bindings: bindings.cache(),
-            observed: Mutex::default(),
             binding_of: bindings.index(deployment_of),
-            by_cell: bindings.index(cells_of),
+            by_cluster: bindings.index(clusters_of),
         }
     }
 
@@ -78,75 +60,46 @@ impl Cells {
         *self.bindings.synced().borrow() && self.bindings.refusal().is_none()
     }
 
-    /// Returns the state of a cell. While the hub refuses to list the kind, the state is unknown.
+    /// Returns the state of a cell: a Cluster of the hub, or a cell below one. While the hub refuses to list a kind, the
+    /// kind says nothing.
     pub(crate) fn state(&self, cell: &str) -> CellState {
-        if self.clusters.refusal().is_some() {
-            return CellState::Reachable;
-        }
-        match self.clusters.get("", cell) {
-            Ok(Some(cluster)) => state(&cluster),
-            Ok(None) if *self.clusters.synced().borrow() => CellState::Unreachable {
-                since: None,
-                message: "its Cluster does not exist".to_owned(),
-            },
-            // The Cluster exists but cannot be decoded, so its state is unknown.
-            Ok(None) | Err(_) => CellState::Reachable,
+        let Some((lower_hub, below)) = cell.split_once(CLUSTER_SEPARATOR) else {
+            return self.clusters.state(cell);
+        };
+        match self.clusters.state(lower_hub) {
+            CellState::Reachable => self.below.state(lower_hub, below),
+            unreachable @ CellState::Unreachable { .. } => unreachable,
         }
     }
 
-    /// Returns the labels of all cells. Returns `None` unless the cache is current.
+    /// Returns the labels of all cells that are Clusters of the hub. Returns `None` unless the cache is current.
     pub(crate) fn labels(&self) -> Option<BTreeMap<String, StringMap>> {
-        if !self.clusters.sync_state().borrow().is_current() {
-            return None;
-        }
-        let clusters = self.clusters.metadata("").into_iter();
-        let labels =
-            clusters.map(|it| (it.name.unwrap_or_default(), it.labels.unwrap_or_default()));
-        Some(labels.collect())
+        self.clusters.labels()
     }
 
-    /// Observes the state of a cell. Returns whether the state differs from the last observed state. A cell without an
-    /// earlier observation counts as reachable.
-    pub(crate) fn reachability_changed(&self, cell: &str) -> bool {
-        let state = self.state(cell);
-        let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
-        let former = observed.insert(cell.to_owned(), state.clone());
-        former.unwrap_or(CellState::Reachable) != state
+    /// Observes the state of a Cluster of the hub. Returns whether it differs from the last observed state.
+    pub(crate) fn reachability_changed(&self, cluster: &str) -> bool {
+        self.clusters.changed(cluster)
     }
 
-    /// Returns the cells to which a WorkloadDeployment is scheduled.
+    /// Observes the cells below a lower hub. Returns those whose state differs from the last observed state. The name of
+    /// the lower hub stands for all its cells.
+    pub(crate) fn changed_below(&self, lower_hub: &str) -> Vec<String> {
+        self.below.changed(lower_hub)
+    }
+
+    /// Returns the Clusters to which a WorkloadDeployment is scheduled.
     pub(crate) fn scheduled(&self) -> BTreeSet<String> {
-        let mut cells = BTreeSet::new();
-        self.by_cell.visit_values("", |_, binding| {
-            cells.extend(binding.into_iter().flat_map(cells_of));
+        let mut clusters = BTreeSet::new();
+        self.by_cluster.visit_values("", |_, binding| {
+            clusters.extend(binding.into_iter().flat_map(clusters_of));
         });
-        cells
+        clusters
     }
 
-    /// Returns the bindings that schedule a WorkloadDeployment to this cell.
+    /// Returns the bindings that schedule a WorkloadDeployment to the Cluster that leads to this cell.
     pub(crate) fn bindings_of(&self, cell: &str) -> Vec<Arc<ResourceBinding>> {
-        self.by_cell.get(cell)
-    }
-}
-
-/// Returns the state of a cell from its Cluster.
-fn state(cluster: &Cluster) -> CellState {
-    let status = cluster.status.as_ref();
-    let ready = status.and_then(|status| condition::find(&status.conditions, READY));
-    match ready {
-        Some(ready) if ready.is_true() => CellState::Reachable,
-        Some(ready) => CellState::Unreachable {
-            since: Some(ready.last_transition_time.0),
-            message: ready.message.clone(),
-        },
-        None => CellState::Unreachable {
-            since: cluster
-                .meta()
-                .creation_timestamp
-                .as_ref()
-                .map(|time| time.0),
-            message: "its Cluster has not been Ready yet".to_owned(),
-        },
+        self.by_cluster.get(cluster_of(cell))
     }
 }
 
@@ -162,8 +115,9 @@ fn deployment_of(binding: &ResourceBinding) -> Vec<String> {
     is_of_deployment(binding).then(uid).into_iter().collect()
 }
 
-/// Returns the values of `Cells::by_cell` for a binding. The values are the cells that receive the WorkloadDeployment.
-fn cells_of(binding: &ResourceBinding) -> Vec<String> {
+/// Returns the values of `Cells::by_cluster` for a binding. The values are the Clusters that receive the
+/// WorkloadDeployment.
+fn clusters_of(binding: &ResourceBinding) -> Vec<String> {
     if !is_of_deployment(binding) {
         return Vec::new();
     }
@@ -244,12 +198,25 @@ mod tests {
         }))
     }
 
-    /// Cells, and the bindings that they know of.
-    fn cells() -> (Cells, Cache<ResourceBinding>) {
+    /// Cells, and the caches that they read.
+    struct Known {
+        cells: Cells,
+        clusters: Cache<Cluster>,
+        lower_hubs: Cache<LowerHub>,
+        bindings: Cache<ResourceBinding>,
+    }
+
+    fn known() -> Known {
         let metrics = Metrics::default();
         let bindings = Reflector::new("hub", &metrics);
         let clusters = Reflector::new("hub", &metrics);
-        (Cells::new(&clusters, &bindings), bindings.cache())
+        let lower_hubs = Reflector::new("hub", &metrics);
+        Known {
+            cells: Cells::new(&clusters, &lower_hubs, &bindings),
+            clusters: clusters.cache(),
+            lower_hubs: lower_hubs.cache(),
+            bindings: bindings.cache(),
+        }
     }
 
     fn unreachable(message: &str) -> CellState {
@@ -257,16 +224,6 @@ mod tests {
             since: Some(SINCE.parse().unwrap()),
             message: message.to_owned(),
         }
-    }
-
-    #[test]
-    fn a_cell_is_reachable_while_its_cluster_is_ready() {
-        assert_eq!(state(&with_ready(1, "True")), CellState::Reachable);
-        for ready in ["False", "Unknown"] {
-            assert_eq!(state(&with_ready(1, ready)), unreachable("m"));
-        }
-        let joining = unreachable("its Cluster has not been Ready yet");
-        assert_eq!(state(&cluster(1, &Value::Null)), joining);
     }
 
     #[tokio::test(start_paused = true)]
@@ -279,7 +236,7 @@ mod tests {
             Reflector::new("hub", &metrics),
             Reflector::new("hub", &metrics),
         );
-        let cells = Cells::new(&clusters, &bindings);
+        let cells = Cells::new(&clusters, &Reflector::new("hub", &metrics), &bindings);
         let copy = object::<WorkloadDeployment>(json!({
             "metadata": {"uid": "a-uid"},
             "spec": crate::fixtures::deployment("ns-1", "a", "DFW", 1).spec,
@@ -312,18 +269,18 @@ mod tests {
 
     #[test]
     fn a_change_of_reachability_is_noticed_once() {
-        let (cells, bindings) = cells();
+        let known = known();
         for (name, kind, targets) in [
             ("a", "WorkloadDeployment", ["dfw1", "dfw2"]),
             ("b", "WorkloadDeployment", ["ord1", "ord2"]),
             ("c", "ConfigMap", ["dfw1", "dfw2"]),
         ] {
-            bindings.observe_write(binding(name, kind, &targets));
+            known.bindings.observe_write(binding(name, kind, &targets));
         }
         let changed = |cluster: Cluster| {
-            cells.clusters.observe_write(cluster);
-            let changed = cells.reachability_changed("dfw1");
-            let bindings = changed.then(|| cells.bindings_of("dfw1"));
+            known.clusters.observe_write(cluster);
+            let changed = known.cells.reachability_changed("dfw1");
+            let bindings = changed.then(|| known.cells.bindings_of("dfw1"));
             let bindings = bindings.into_iter().flatten();
             let names: Vec<_> = bindings.filter_map(|it| it.metadata.name.clone()).collect();
             names.join(" ")
@@ -337,7 +294,9 @@ mod tests {
 
     #[test]
     fn a_binding_is_found_by_the_uid_of_its_deployment() {
-        let (cells, bindings) = cells();
+        let Known {
+            cells, bindings, ..
+        } = known();
         let copy = |name: &str| {
             let mut copy = crate::fixtures::deployment("ns-1", name, "DFW", 1);
             copy.metadata.uid = Some(format!("{name}-uid"));
@@ -352,5 +311,31 @@ mod tests {
         let mut anew = copy("a");
         anew.metadata.uid = Some("another".to_owned());
         assert_eq!(cells.binding_of(&anew), None, "of one that is gone");
+    }
+    /// The cell `dfw1.a1` is below the Cluster `dfw1`.
+    #[test]
+    fn a_cell_below_is_unreachable_if_its_lower_hub_or_its_own_cluster_is() {
+        let known = known();
+        let state = || known.cells.state("dfw1.a1");
+        known.clusters.observe_write(with_ready(1, "True"));
+        assert_eq!(state(), CellState::Reachable, "nothing is known of a1");
+        let lower_hub = json!({
+            "metadata": {"name": "dfw1", "uid": "l", "resourceVersion": "1"}, "spec": {},
+            "status": {
+                "cellCount": 1, "notReady": 1,
+                "cells": [{"name": "a1", "ready": false, "since": SINCE, "message": "down"}],
+            },
+        });
+        known.lower_hubs.observe_write(object(lower_hub));
+        assert_eq!(known.cells.changed_below("dfw1"), ["dfw1"]);
+        assert_eq!(state(), unreachable("down"));
+        known.clusters.observe_write(with_ready(2, "False"));
+        assert_eq!(state(), unreachable("m"));
+        known
+            .bindings
+            .observe_write(binding("a", "WorkloadDeployment", &["dfw1"]));
+        for (cell, expected) in [("dfw1", 1), ("dfw1.a1", 1), ("a1", 0)] {
+            assert_eq!(known.cells.bindings_of(cell).len(), expected, "{cell}");
+        }
     }
 }

@@ -7,14 +7,14 @@ use api::karmada::{
     Cluster, ClusterOverridePolicy, PropagationPolicy, ResourceBinding,
     ResourceInterpreterCustomization,
 };
-use api::{CellRule, HubNamespace, Instance, WorkloadDeployment};
+use api::{CellRule, HubNamespace, Instance, LowerHub, WorkloadDeployment};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, Resource};
 use multicluster::cache::{Change, Reflector};
 use multicluster::{Cache, Metrics};
 use serde::de::DeserializeOwned;
 
-use super::indexes::{cell_of, deployment_of, project_of, upstream_of};
+use super::indexes::{cells_of, deployment_of, project_of, upstream_of};
 use super::lookups::HubView;
 use super::queues::ManagementQueues;
 use crate::cell_rules;
@@ -35,6 +35,9 @@ use crate::runtime::wiring::{Wiring, for_each_version};
 const WITHOUT_CLUSTERS: &str = "the status of a WorkloadDeployment does not show cells that are unreachable or missing, and CellRules have no effect";
 /// The log message when CellRules or ClusterOverridePolicies cannot be watched.
 const WITHOUT_CELL_RULES: &str = "CellRules have no effect";
+/// The log message when LowerHubs cannot be watched.
+const WITHOUT_LOWER_HUBS: &str =
+    "the status of a WorkloadDeployment does not show unreachable cells below lower hubs";
 /// The log message when ResourceBindings cannot be watched.
 const WITHOUT_BINDINGS: &str = "the status of a WorkloadDeployment does not show cells that are unreachable or missing, and \
     no PropagationPolicy is deleted";
@@ -47,6 +50,7 @@ pub(crate) struct HubReflectors {
     bindings: Reflector<ResourceBinding>,
     instances: Reflector<Instance>,
     clusters: Reflector<Cluster>,
+    lower_hubs: Reflector<LowerHub>,
     cell_rules: Reflector<CellRule>,
     override_policies: Reflector<ClusterOverridePolicy>,
     customizations: CustomizationReflector,
@@ -61,6 +65,7 @@ impl HubReflectors {
             bindings: Reflector::new("hub", metrics),
             instances: Reflector::new("hub", metrics),
             clusters: Reflector::new("hub", metrics),
+            lower_hubs: Reflector::new("hub", metrics).optional(),
             cell_rules: Reflector::new("hub", metrics),
             override_policies: Reflector::new("hub", metrics),
             customizations: CustomizationReflector::new(metrics),
@@ -91,8 +96,8 @@ impl HubReflectors {
             override_policies: self.override_policies.cache(),
             instances: self.instances.cache(),
             instances_of: self.instances.index(deployment_of),
-            instances_in_cell: self.instances.index(cell_of),
-            cells: Cells::new(&self.clusters, &self.bindings),
+            instances_in_cell: self.instances.index(cells_of),
+            cells: Cells::new(&self.clusters, &self.lower_hubs, &self.bindings),
         }
     }
 
@@ -123,6 +128,7 @@ impl HubReflectors {
         wake_on_changes(&mut self.bindings, HubSource::Bindings, view, queues);
         wake_on_changes(&mut self.instances, HubSource::Instances, view, queues);
         wake_on_reachability(&mut self.clusters, view, queues);
+        wake_on_cells_below(&mut self.lower_hubs, view, queues);
         wake_on_lists(&mut self.bindings, view, queues);
         wake_on_lists(&mut self.clusters, view, queues);
         wake_cell_rules(&mut self.clusters, HubSource::Clusters, queues);
@@ -140,6 +146,8 @@ impl HubReflectors {
     pub(crate) fn begin(self, wiring: &mut Wiring<'_>, client: &Client) -> CustomizationReflector {
         let what = "Clusters of the hub";
         wiring.watch_if_served(what, WITHOUT_CLUSTERS, self.clusters, client.clone());
+        let (what, lower_hubs) = ("LowerHubs of the hub", self.lower_hubs);
+        wiring.watch_in_background(what, WITHOUT_LOWER_HUBS, lower_hubs, client.clone());
         wiring.watch("Namespaces of the hub", self.namespaces, client.clone());
         let what = "WorkloadDeployments of the hub";
         wiring.watch(what, self.deployments, client.clone());
@@ -260,15 +268,7 @@ fn wake_on_reachability(
         move || {
             let cells = view.hub.cells.scheduled().into_iter();
             for cell in cells.filter(|cell| view.hub.cells.reachability_changed(cell)) {
-                let cell = ObjectMeta {
-                    name: Some(cell),
-                    ..ObjectMeta::default()
-                };
-                let change = Change {
-                    former: Some(&cell),
-                    current: None,
-                };
-                queues.wake_on_hub(HubSource::CellReachability, change, &view);
+                wake_named(HubSource::CellReachability, cell, &view, &queues);
             }
         }
     });
@@ -280,4 +280,40 @@ fn wake_on_reachability(
             queues.wake_on_hub(HubSource::CellReachability, change, &view);
         }
     });
+}
+
+/// Passes a change of a LowerHub to the triggers if a cell below it changed its state: once the lower hub, and each of
+/// these cells.
+fn wake_on_cells_below(
+    lower_hubs: &mut Reflector<LowerHub>,
+    view: &HubView,
+    queues: &ManagementQueues,
+) {
+    let (view, queues) = (view.clone(), queues.clone());
+    lower_hubs.on_change(move |change: Change<'_>| {
+        let metadata = change.current.or(change.former);
+        let Some(name) = metadata.and_then(|metadata| metadata.name.as_deref()) else {
+            return;
+        };
+        let changed = view.hub.cells.changed_below(name);
+        if !changed.is_empty() {
+            queues.wake_on_hub(HubSource::LowerHubs, change, &view);
+        }
+        for cell in changed {
+            wake_named(HubSource::CellsBelow, cell, &view, &queues);
+        }
+    });
+}
+
+/// Passes a cell to the triggers. It may have no object.
+fn wake_named(source: HubSource, cell: String, view: &HubView, queues: &ManagementQueues) {
+    let cell = ObjectMeta {
+        name: Some(cell),
+        ..ObjectMeta::default()
+    };
+    let change = Change {
+        former: Some(&cell),
+        current: None,
+    };
+    queues.wake_on_hub(source, change, view);
 }

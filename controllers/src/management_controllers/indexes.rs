@@ -1,5 +1,6 @@
 //! The index values of the caches of the hub.
 
+use api::identity::CLUSTER_SEPARATOR;
 use api::{Instance, labels};
 use kube::Resource;
 
@@ -16,10 +17,14 @@ pub(super) fn deployment_of(instance: &Instance) -> Vec<String> {
         .collect()
 }
 
-/// Returns the values of `HubCaches::instances_in_cell` for an Instance.
-pub(super) fn cell_of(instance: &Instance) -> Vec<String> {
+/// Returns the values of `HubCaches::instances_in_cell` for an Instance: its cell, and the lower hubs above this cell.
+pub(super) fn cells_of(instance: &Instance) -> Vec<String> {
     let cell = label(instance, labels::SOURCE_CLUSTER);
-    cell.map(str::to_owned).into_iter().collect()
+    let cells = std::iter::successors(cell, |name| {
+        let (above, _) = name.rsplit_once(CLUSTER_SEPARATOR)?;
+        Some(above)
+    });
+    cells.map(str::to_owned).collect()
 }
 
 /// Returns the values of `HubCaches::namespaces_of` for a namespace.
@@ -53,6 +58,20 @@ mod tests {
             let mut instance = Instance::new("i", api::InstanceSpec::default());
             instance.metadata = metadata;
             assert_eq!(deployment_of(&instance), expected);
+        }
+    }
+
+    #[test]
+    fn instances_are_found_by_their_cell_and_by_the_lower_hubs_above_it() {
+        for (cell, expected) in [
+            (None, vec![]),
+            (Some("dfw1"), vec!["dfw1"]),
+            (Some("us.dfw.a1"), vec!["us.dfw.a1", "us.dfw", "us"]),
+        ] {
+            let mut instance = Instance::new("i", api::InstanceSpec::default());
+            let cell = cell.map(|cell| (labels::SOURCE_CLUSTER.to_owned(), cell.to_owned()));
+            instance.metadata.labels = Some(cell.into_iter().collect());
+            assert_eq!(cells_of(&instance), expected);
         }
     }
 }

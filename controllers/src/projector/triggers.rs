@@ -106,19 +106,25 @@ pub(crate) const ON_HUB: &[Trigger<HubSource, dyn HubLookups, InstanceKey>] = &[
     Trigger {
         source: HubSource::CellReachability,
         reason: "projections show that their cell cannot be reached",
-        keys: |change, hub| {
-            let cell = change.current.or(change.former);
-            let cell = cell.and_then(|cell| cell.name.as_deref());
-            let instances = cell.map(|cell| hub.instances_in_cell(cell));
-            let instances = instances.unwrap_or_default().into_iter();
-            instances
-                .map(|(namespace, name)| {
-                    key_in(hub.upstream_of(&namespace).as_ref(), &namespace, &name)
-                })
-                .collect()
-        },
+        keys: in_cell,
+    },
+    Trigger {
+        source: HubSource::CellsBelow,
+        reason: "projections show that their cell below a lower hub cannot be reached",
+        keys: in_cell,
     },
 ];
+
+/// Returns the Instances on the hub that are in a cell, or in a cell below it.
+fn in_cell(change: Change<'_>, hub: &(dyn HubLookups + 'static)) -> Vec<InstanceKey> {
+    let cell = change.current.or(change.former);
+    let cell = cell.and_then(|cell| cell.name.as_deref());
+    let instances = cell.map(|cell| hub.instances_in_cell(cell));
+    let instances = instances.unwrap_or_default().into_iter();
+    instances
+        .map(|(namespace, name)| key_in(hub.upstream_of(&namespace).as_ref(), &namespace, &name))
+        .collect()
+}
 
 /// Returns the Instances on the hub that belong to a WorkloadDeployment, if its UID, deletion or recorded hub namespace
 /// changed. A change of its status does not count.
@@ -331,6 +337,9 @@ mod tests {
             case("cell", HubSource::CellReachability, Some(&cell), Some(&cell), &in_ns_1),
             case("cell gone", HubSource::CellReachability, Some(&cell), None, &in_ns_1),
             case("cell of nothing", HubSource::CellReachability, None, Some(&unknown_cell), &[]),
+            case("cell below", HubSource::CellsBelow, Some(&cell), None, &in_ns_1),
+            case("cell below of nothing", HubSource::CellsBelow, Some(&unknown_cell), None, &[]),
+            case("status of cells below", HubSource::LowerHubs, Some(&cell), Some(&cell), &[]),
         ];
         assert_cases::<_, dyn HubLookups, _>(ON_HUB, &cases, &FakeHub::new());
     }

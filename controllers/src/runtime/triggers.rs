@@ -74,6 +74,11 @@ pub(crate) enum HubSource {
     Instances,
     /// Clusters whose reachability has changed since their last event.
     CellReachability,
+    /// LowerHubs with a cell whose reachability has changed since their last event.
+    LowerHubs,
+    /// Cells below lower hubs whose reachability has changed. The change has only the name of the cell, or that of a
+    /// lower hub, which stands for all its cells.
+    CellsBelow,
     /// ResourceBindings or Clusters have been listed. The change has no object.
     CellsListed,
     /// Clusters.
@@ -121,6 +126,17 @@ pub(crate) enum CellSource {
     NetworkKinds,
     /// Instances of a WorkloadDeployment that the cell does not have. The hub may still have copies of them.
     AbsentInstances,
+}
+
+/// A source of changes on a lower hub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LowerHubSource {
+    /// Clusters of the lower hub.
+    Clusters,
+    /// Clusters whose reachability has changed since their last event.
+    Reachability,
+    /// LowerHubs of the lower hub.
+    LowerHubs,
 }
 
 /// Adds to `queue` the keys of every row of this source.

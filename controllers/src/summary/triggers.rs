@@ -102,22 +102,30 @@ pub(crate) const ON_HUB: &[Trigger<HubSource, dyn HubLookups, ProjectKey>] = &[
     Trigger {
         source: HubSource::CellReachability,
         reason: "rows show which cells are unreachable",
-        keys: |change, hub| {
-            let cell = change.current.or(change.former);
-            let cell = cell.and_then(|cell| cell.name.as_deref());
-            let bindings = cell.map_or_else(Vec::new, |cell| hub.bindings_of_cell(cell));
-            // A cell can have many bindings of one namespace.
-            let namespaces = bindings
-                .iter()
-                .filter_map(|it| it.meta().namespace.as_deref());
-            let namespaces: BTreeSet<_> = namespaces.collect();
-            let upstreams = namespaces.into_iter().filter_map(|it| hub.upstream_of(it));
-            let upstreams: BTreeSet<_> = upstreams.collect();
-            let keys = upstreams.iter().flat_map(|it| hub.summaries_in(it));
-            keys.collect()
-        },
+        keys: bound_to_cluster,
+    },
+    Trigger {
+        source: HubSource::LowerHubs,
+        reason: "rows show which cells below lower hubs are unreachable",
+        keys: bound_to_cluster,
     },
 ];
+
+/// Returns the summaries in the namespaces of the WorkloadDeployments that are scheduled to a Cluster.
+fn bound_to_cluster(change: Change<'_>, hub: &(dyn HubLookups + 'static)) -> Vec<ProjectKey> {
+    let cluster = change.current.or(change.former);
+    let cluster = cluster.and_then(|cluster| cluster.name.as_deref());
+    let bindings = cluster.map_or_else(Vec::new, |cluster| hub.bindings_of_cell(cluster));
+    // A Cluster can have many bindings of one namespace.
+    let namespaces = bindings
+        .iter()
+        .filter_map(|it| it.meta().namespace.as_deref());
+    let namespaces: BTreeSet<_> = namespaces.collect();
+    let upstreams = namespaces.into_iter().filter_map(|it| hub.upstream_of(it));
+    let upstreams: BTreeSet<_> = upstreams.collect();
+    let keys = upstreams.iter().flat_map(|it| hub.summaries_in(it));
+    keys.collect()
+}
 
 /// Returns the summaries in the namespace of an object of the project.
 fn in_namespaces(change: Change<'_>, project: &(dyn ProjectLookups + 'static)) -> Vec<ProjectKey> {
@@ -272,6 +280,8 @@ mod tests {
             case("cell", HubSource::CellReachability, Some(&cell), Some(&cell), &own),
             case("cell gone", HubSource::CellReachability, Some(&cell), None, &own),
             case("cell of nothing", HubSource::CellReachability, None, Some(&other_cell), &[]),
+            case("cell below", HubSource::LowerHubs, Some(&cell), Some(&cell), &own),
+            case("LowerHub of nothing", HubSource::LowerHubs, Some(&other_cell), None, &[]),
             case("cells listed", HubSource::CellsListed, None, None, &all),
             case("Instance", HubSource::Instances, None, Some(&copy), &[]),
             case("policy", HubSource::Policies, None, Some(&copy), &[]),

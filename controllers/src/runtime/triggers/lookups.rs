@@ -33,13 +33,13 @@ pub(crate) trait HubLookups {
     /// Returns the Instances of a WorkloadDeployment in a hub namespace.
     fn instances_of(&self, hub_namespace: &str, deployment: &str) -> Vec<NamespacedName>;
 
-    /// Returns the Instances on the hub that a cell has copied there.
+    /// Returns the Instances on the hub that a cell, or a cell below it, has copied there.
     fn instances_in_cell(&self, cell: &str) -> Vec<NamespacedName>;
 
     /// Returns the ResourceBinding of this name, if it can be decoded.
     fn binding(&self, hub_namespace: &str, name: &str) -> Option<Arc<ResourceBinding>>;
 
-    /// Returns the ResourceBindings that schedule a WorkloadDeployment to this cell.
+    /// Returns the ResourceBindings that schedule a WorkloadDeployment to the Cluster that leads to this cell.
     fn bindings_of_cell(&self, cell: &str) -> Vec<Arc<ResourceBinding>>;
 
     /// Returns the metadata of the WorkloadDeployments in a namespace of a project. Returns an empty list for a project

@@ -1,0 +1,217 @@
+//! The reachability of the cells below lower hubs, as the LowerHubs of the hub report it (docs/operate/lower-hub.md).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use api::identity::CLUSTER_SEPARATOR;
+use api::lower_hub::{CellBelow, LowerHub, LowerHubStatus};
+use multicluster::Cache;
+
+use super::clusters::CellState;
+
+/// The states of the cells below the lower hubs of a hub. Without a report of the lower hub, its cells are unknown.
+pub(crate) struct CellsBelow {
+    lower_hubs: Cache<LowerHub>,
+    /// Each LowerHub with a status at its last event.
+    observed: Mutex<BTreeMap<String, Arc<LowerHub>>>,
+}
+
+impl CellsBelow {
+    pub(crate) fn new(lower_hubs: Cache<LowerHub>) -> Self {
+        Self {
+            lower_hubs,
+            observed: Mutex::default(),
+        }
+    }
+
+    /// Returns the state of a cell. The arguments are the Cluster of the lower hub, and the name of the cell there.
+    pub(crate) fn state(&self, lower_hub: &str, cell: &str) -> CellState {
+        if self.lower_hubs.refusal().is_some() {
+            return CellState::Reachable;
+        }
+        let lower_hub = self.reported(lower_hub);
+        let status = lower_hub.as_ref().and_then(|it| it.status.as_ref());
+        status.map_or(CellState::Reachable, |status| state(status, cell))
+    }
+
+    /// Observes a LowerHub. Returns the cells whose state differs from the last observed state, with their names on
+    /// this hub. The name of the lower hub stands for all its cells.
+    pub(crate) fn changed(&self, lower_hub: &str) -> Vec<String> {
+        let current = self.reported(lower_hub);
+        let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
+        let former = match current.clone() {
+            Some(current) => observed.insert(lower_hub.to_owned(), current),
+            None => observed.remove(lower_hub),
+        };
+        drop(observed);
+        let status = |it: &'_ Option<Arc<LowerHub>>| it.as_ref().and_then(|it| it.status.clone());
+        let changed = match (status(&former), status(&current)) {
+            (None, None) => Vec::new(),
+            (Some(former), Some(current)) if is_complete(&former) == is_complete(&current) => {
+                changed(&former, &current)
+            }
+            // Cells that no list names have another state too.
+            _ => return vec![lower_hub.to_owned()],
+        };
+        let named = changed.into_iter();
+        named
+            .map(|cell| format!("{lower_hub}{CLUSTER_SEPARATOR}{cell}"))
+            .collect()
+    }
+
+    /// Returns the LowerHub if it has a status and can be decoded.
+    fn reported(&self, lower_hub: &str) -> Option<Arc<LowerHub>> {
+        let lower_hub = self.lower_hubs.get("", lower_hub).ok().flatten();
+        lower_hub.filter(|it| it.status.is_some())
+    }
+}
+
+/// Returns the cells whose states differ.
+fn changed(former: &LowerHubStatus, current: &LowerHubStatus) -> Vec<String> {
+    if former == current {
+        return Vec::new();
+    }
+    let cells = former.cells.iter().chain(&current.cells);
+    let cells: BTreeSet<_> = cells.map(|cell| cell.name.as_str()).collect();
+    let changed = cells.into_iter();
+    changed
+        .filter(|cell| state(former, cell) != state(current, cell))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Returns whether the list has space for all cells.
+fn is_complete(status: &LowerHubStatus) -> bool {
+    usize::try_from(status.cell_count).is_ok_and(|count| count <= status.cells.len())
+}
+
+/// Returns the state of a cell from the status of the lower hub. The list is sorted by name. A Cluster in the list that
+/// leads to the cell stands for it: the lower hub does not know the cells below this Cluster.
+fn state(status: &LowerHubStatus, cell: &str) -> CellState {
+    let mut name = cell;
+    loop {
+        let listed = status
+            .cells
+            .binary_search_by(|it| it.name.as_str().cmp(name));
+        if let Some(listed) = listed.ok().and_then(|at| status.cells.get(at)) {
+            return state_of(listed);
+        }
+        match name.rsplit_once(CLUSTER_SEPARATOR) {
+            Some((cluster, _)) => name = cluster,
+            None => break,
+        }
+    }
+    // The name of a lower hub is not in the list, but the cells below it are.
+    let below = format!("{cell}{CLUSTER_SEPARATOR}");
+    let first = status.cells.partition_point(|it| it.name < below);
+    let has_cells = status
+        .cells
+        .get(first)
+        .is_some_and(|it| it.name.starts_with(&below));
+    match has_cells || !is_complete(status) {
+        true => CellState::Reachable,
+        false => CellState::without_cluster(),
+    }
+}
+
+fn state_of(cell: &CellBelow) -> CellState {
+    match cell.ready {
+        true => CellState::Reachable,
+        false => CellState::Unreachable {
+            since: cell.since.as_ref().map(|since| since.0),
+            message: match cell.message.is_empty() {
+                true => "its Cluster is not Ready".to_owned(),
+                false => cell.message.clone(),
+            },
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use multicluster::Metrics;
+    use multicluster::cache::Reflector;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fixtures::object;
+
+    const SINCE: &str = "2026-11-21T09:30:00Z";
+
+    /// A status with these cells. A `!` marks those that are not ready.
+    fn status(cells: &[&str]) -> LowerHubStatus {
+        let cell = |name: &&str| match name.strip_prefix('!') {
+            Some(name) => json!({"name": name, "ready": false, "since": SINCE, "message": "m"}),
+            None => json!({"name": name, "ready": true}),
+        };
+        let cells: Vec<_> = cells.iter().map(cell).collect();
+        let status = json!({"cellCount": cells.len(), "notReady": 0, "cells": cells});
+        serde_json::from_value(status).unwrap()
+    }
+
+    fn unreachable() -> CellState {
+        CellState::Unreachable {
+            since: Some(SINCE.parse().unwrap()),
+            message: "m".to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_list_says_which_cells_are_reachable() {
+        let (absent, reachable) = (CellState::without_cluster(), CellState::Reachable);
+        let listed = status(&["!a1", "a2", "b-1", "b.x", "!b.y", "!c"]);
+        for (cell, expected) in [
+            ("a1", unreachable()),
+            ("a2", reachable.clone()),
+            ("a3", absent.clone()),
+            ("b", reachable.clone()),
+            ("b.x", reachable.clone()),
+            ("b.y", unreachable()),
+            ("b.z", absent.clone()),
+            ("c", unreachable()),
+            ("c.x", unreachable()),
+            ("c.x.y", unreachable()),
+            ("a", absent.clone()),
+        ] {
+            assert_eq!(state(&listed, cell), expected, "{cell}");
+        }
+        assert_eq!(state(&status(&[]), "a1"), absent);
+        let mut truncated = listed;
+        truncated.cell_count = 7;
+        assert_eq!(state(&truncated, "a3"), reachable);
+        assert_eq!(state(&truncated, "a1"), unreachable());
+    }
+
+    fn lower_hub(version: u32, status: Option<LowerHubStatus>) -> LowerHub {
+        let version = version.to_string();
+        object(json!({
+            "metadata": {"name": "dfw", "uid": "l", "resourceVersion": version}, "spec": {},
+            "status": status.map_or(Value::Null, |status| json!(status)),
+        }))
+    }
+
+    #[test]
+    fn exactly_the_cells_whose_state_changed_are_noticed() {
+        let reflector = Reflector::new("hub", &Metrics::default());
+        let cells = CellsBelow::new(reflector.cache());
+        let mut truncated = status(&["a1", "!a2"]);
+        truncated.cell_count = 3;
+        let steps: [(Option<LowerHubStatus>, &[&str]); 9] = [
+            (None, &[]),
+            (Some(status(&["a1", "a2"])), &["dfw"]),
+            (Some(status(&["a1", "a2"])), &[]),
+            (Some(status(&["a1", "!a2"])), &["dfw.a2"]),
+            (Some(status(&["a1", "!a2", "a3"])), &["dfw.a3"]),
+            (Some(status(&["a1", "!a2"])), &["dfw.a3"]),
+            (Some(truncated), &["dfw"]),
+            (Some(status(&["a1"])), &["dfw"]),
+            (None, &["dfw"]),
+        ];
+        for (version, (status, expected)) in (1..).zip(steps) {
+            reflector.cache().observe_write(lower_hub(version, status));
+            assert_eq!(cells.changed("dfw"), expected, "step {version}");
+        }
+        assert_eq!(cells.changed("ord"), [""; 0]);
+        assert_eq!(cells.state("dfw", "a2"), CellState::Reachable);
+    }
+}

@@ -1,0 +1,161 @@
+//! The reachability of the Clusters of a hub.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use api::condition;
+use api::karmada::Cluster;
+use api::karmada::cluster::READY;
+use jiff::Timestamp;
+use kube::Resource;
+use multicluster::Cache;
+
+use crate::objects::StringMap;
+
+/// The reachability of a cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CellState {
+    /// The Cluster is Ready, or its state is unknown.
+    Reachable,
+    /// The Cluster is not Ready, or does not exist.
+    Unreachable {
+        /// When the Cluster stopped being Ready. `None` if the Cluster does not exist.
+        since: Option<Timestamp>,
+        /// The reason. Users read it.
+        message: String,
+    },
+}
+
+impl CellState {
+    /// Returns the state of a cell whose Cluster does not exist.
+    pub(super) fn without_cluster() -> Self {
+        Self::Unreachable {
+            since: None,
+            message: "its Cluster does not exist".to_owned(),
+        }
+    }
+
+    /// Returns whether the cell is still a member of the federation but does not answer, so its Instances may run.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        matches!(self, Self::Unreachable { since: Some(_), .. })
+    }
+}
+
+/// The states of the Clusters of a hub.
+pub(crate) struct ClusterStates {
+    clusters: Cache<Cluster>,
+    /// The state of each Cluster at its last event. Karmada updates each Cluster every 10 s, but the state rarely
+    /// changes.
+    observed: Mutex<BTreeMap<String, CellState>>,
+}
+
+impl ClusterStates {
+    pub(crate) fn new(clusters: Cache<Cluster>) -> Self {
+        Self {
+            clusters,
+            observed: Mutex::default(),
+        }
+    }
+
+    /// Returns the state of a Cluster. While the hub refuses to list the kind, the state is unknown.
+    pub(crate) fn state(&self, cluster: &str) -> CellState {
+        if self.clusters.refusal().is_some() {
+            return CellState::Reachable;
+        }
+        match self.clusters.get("", cluster) {
+            Ok(Some(cluster)) => state(&cluster),
+            Ok(None) if *self.clusters.synced().borrow() => CellState::without_cluster(),
+            // The Cluster exists but cannot be decoded, so its state is unknown.
+            Ok(None) | Err(_) => CellState::Reachable,
+        }
+    }
+
+    /// Returns the states of all Clusters. Returns `None` unless the cache is current.
+    pub(crate) fn all(&self) -> Option<BTreeMap<String, CellState>> {
+        if !self.clusters.sync_state().borrow().is_current() {
+            return None;
+        }
+        let names = self.clusters.keys().into_iter().map(|(_, name)| name);
+        let states = names.map(|name| {
+            let state = self.state(&name);
+            (name, state)
+        });
+        Some(states.collect())
+    }
+
+    /// Returns the labels of all Clusters. Returns `None` unless the cache is current.
+    pub(crate) fn labels(&self) -> Option<BTreeMap<String, StringMap>> {
+        if !self.clusters.sync_state().borrow().is_current() {
+            return None;
+        }
+        let clusters = self.clusters.metadata("").into_iter();
+        let labels =
+            clusters.map(|it| (it.name.unwrap_or_default(), it.labels.unwrap_or_default()));
+        Some(labels.collect())
+    }
+
+    /// Observes the state of a Cluster. Returns whether the state differs from the last observed state. A Cluster
+    /// without an earlier observation counts as reachable.
+    pub(crate) fn changed(&self, cluster: &str) -> bool {
+        let state = self.state(cluster);
+        let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
+        let former = observed.insert(cluster.to_owned(), state.clone());
+        former.unwrap_or(CellState::Reachable) != state
+    }
+}
+
+/// Returns the state of a cell from its Cluster.
+fn state(cluster: &Cluster) -> CellState {
+    let status = cluster.status.as_ref();
+    let ready = status.and_then(|status| condition::find(&status.conditions, READY));
+    match ready {
+        Some(ready) if ready.is_true() => CellState::Reachable,
+        Some(ready) => CellState::Unreachable {
+            since: Some(ready.last_transition_time.0),
+            message: ready.message.clone(),
+        },
+        None => CellState::Unreachable {
+            since: cluster
+                .meta()
+                .creation_timestamp
+                .as_ref()
+                .map(|time| time.0),
+            message: "its Cluster has not been Ready yet".to_owned(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fixtures::object;
+
+    const SINCE: &str = "2026-11-21T09:30:00Z";
+
+    #[test]
+    fn a_cell_is_reachable_while_its_cluster_is_ready() {
+        let of_status = |status: Value| {
+            state(&object(json!({
+                "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "status": status,
+                "metadata": {"name": "dfw1", "creationTimestamp": SINCE},
+            })))
+        };
+        let with_ready = |ready: &str| {
+            of_status(json!({"conditions": [{
+                "type": "Ready", "status": ready, "reason": "r", "message": "m", "lastTransitionTime": SINCE,
+            }]}))
+        };
+        let unreachable = |message: &str| CellState::Unreachable {
+            since: Some(SINCE.parse().unwrap()),
+            message: message.to_owned(),
+        };
+        assert_eq!(with_ready("True"), CellState::Reachable);
+        for ready in ["False", "Unknown"] {
+            assert_eq!(with_ready(ready), unreachable("m"));
+        }
+        let joining = unreachable("its Cluster has not been Ready yet");
+        assert_eq!(of_status(Value::Null), joining);
+    }
+}

@@ -1,0 +1,133 @@
+//! Reports the cells of a lower hub to its upper hub: the status of the LowerHub there (docs/operate/lower-hub.md).
+//!
+//! The upper hub is read but not watched, because a lower hub must not see more of it than its own LowerHub.
+
+mod plan;
+#[cfg(test)]
+mod reconcile_tests;
+pub(crate) mod triggers;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use api::{CellName, LowerHub};
+use kube::Client;
+use multicluster::{Cache, Outcome};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::hub::clusters::ClusterStates;
+use crate::runtime::keys::ObjectKey;
+use crate::runtime::wiring::Controller;
+use crate::runtime::write::{Collection, Writer};
+use crate::runtime::{ReconcileContext, ReconcileError};
+use plan::{Observed, status};
+
+/// How long to wait for the cache of Clusters. A watch that goes on after a failure does not wake this controller.
+const NOT_CURRENT: Duration = Duration::from_secs(10);
+/// How often the LowerHub is read. No watch reports that it was made anew, or that its status was changed.
+const CHECK: Duration = Duration::from_mins(1);
+/// Pause after a write for each cell in the list, which is written as a whole: the first change is reported at once, and
+/// all changes of the next 10 s if there are 10,000 cells.
+const PAUSE_PER_CELL: Duration = Duration::from_millis(1);
+
+/// The lower hub, and what it knows of its cells.
+pub(crate) struct LowerHubCaches {
+    /// The Cluster of the lower hub on the upper hub.
+    pub(crate) name: CellName,
+    /// The upper hub.
+    pub(crate) upper_hub: Client,
+    pub(crate) clusters: ClusterStates,
+    /// The LowerHubs of the lower hub. The cache stays empty if the kind is not served there.
+    pub(crate) lower_hubs: Cache<LowerHub>,
+}
+
+pub(crate) struct LowerHubController {
+    caches: Arc<LowerHubCaches>,
+    writer: Writer,
+    /// The end of the pause after the last write.
+    paused_until: Mutex<Option<Instant>>,
+}
+
+impl Controller for LowerHubController {
+    const NAME: &'static str = "lower-hub";
+    type Key = ObjectKey;
+
+    /// Reports all cells together.
+    async fn reconcile(
+        &self,
+        context: &ReconcileContext,
+        _: ObjectKey,
+    ) -> Result<Outcome, ReconcileError> {
+        let pause = self.pause();
+        if !pause.is_zero() {
+            return Ok(Outcome::Again(pause));
+        }
+        let Some(observed) = self.observe() else {
+            return Ok(Outcome::Again(NOT_CURRENT));
+        };
+        let name = self.caches.name.as_str();
+        let lower_hubs = Collection::<LowerHub>::of_plane(&self.caches.upper_hub, None);
+        let Some(existing) = lower_hubs.read(name).await? else {
+            return Err(ReconcileError::NotYet {
+                object: format!("LowerHub {name} of the upper hub"),
+                missing: "an administrator to create it".to_owned(),
+            });
+        };
+        let wanted = status(&observed);
+        if existing.status.as_ref() != Some(&wanted) {
+            let cells = u32::try_from(wanted.cells.len()).unwrap_or(u32::MAX);
+            self.writer
+                .apply_status(context, &lower_hubs, &existing, json!(wanted))
+                .await?;
+            self.pause_for(PAUSE_PER_CELL * cells);
+        }
+        Ok(Outcome::Again(CHECK))
+    }
+}
+
+impl LowerHubController {
+    pub(crate) fn new(caches: Arc<LowerHubCaches>, writer: Writer) -> Self {
+        Self {
+            caches,
+            writer,
+            paused_until: Mutex::default(),
+        }
+    }
+
+    /// Returns what is known of the cells. Returns `None` while the Clusters are not known: no cell may be removed from
+    /// the list then.
+    fn observe(&self) -> Option<Observed> {
+        let clusters = self.caches.clusters.all()?;
+        let lower_hubs = &self.caches.lower_hubs;
+        let is_known = lower_hubs.refusal().is_none();
+        let names = clusters.keys().filter(|_| is_known);
+        let lower_hubs = names.filter_map(|name| {
+            let lower_hub = lower_hubs.get("", name).ok().flatten()?;
+            Some((name.clone(), lower_hub))
+        });
+        Some(Observed {
+            lower_hubs: lower_hubs.collect(),
+            clusters,
+        })
+    }
+
+    /// Returns the rest of the pause after the last write.
+    fn pause(&self) -> Duration {
+        let until = *self
+            .paused_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        until.map_or(Duration::ZERO, |until| {
+            until.saturating_duration_since(Instant::now())
+        })
+    }
+
+    fn pause_for(&self, pause: Duration) {
+        let mut until = self
+            .paused_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *until = Some(Instant::now() + pause);
+    }
+}

@@ -1,0 +1,151 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fixtures::object;
+
+const SINCE: &str = "2026-11-21T09:30:00Z";
+
+fn unreachable(message: &str) -> CellState {
+    CellState::Unreachable {
+        since: Some(SINCE.parse().unwrap()),
+        message: message.to_owned(),
+    }
+}
+
+fn clusters(states: &[(&str, CellState)]) -> BTreeMap<String, CellState> {
+    let states = states.iter();
+    states
+        .map(|(name, state)| ((*name).to_owned(), state.clone()))
+        .collect()
+}
+
+fn lower_hub(name: &str, status: &Value) -> (String, Arc<LowerHub>) {
+    let lower_hub = json!({"metadata": {"name": name}, "spec": {}, "status": status});
+    (name.to_owned(), Arc::new(object(lower_hub)))
+}
+
+fn ready(name: &str) -> Value {
+    json!({"name": name, "ready": true})
+}
+
+fn not_ready(name: &str, message: &str) -> Value {
+    json!({"name": name, "ready": false, "since": SINCE, "message": message})
+}
+
+fn status_of(
+    states: &[(&str, CellState)],
+    lower_hubs: &[(String, Arc<LowerHub>)],
+) -> LowerHubStatus {
+    status(&Observed {
+        clusters: clusters(states),
+        lower_hubs: lower_hubs.iter().cloned().collect(),
+    })
+}
+
+#[test]
+fn the_clusters_of_the_lower_hub_are_its_cells() {
+    let states = [("a1", CellState::Reachable), ("a2", unreachable("m"))];
+    let expected = json!({
+        "cellCount": 2, "notReady": 1,
+        "cells": [ready("a1"), not_ready("a2", "m")],
+    });
+    assert_eq!(json!(status_of(&states, &[])), expected);
+    assert_eq!(
+        json!(status_of(&[], &[])),
+        json!({"cellCount": 0, "notReady": 0})
+    );
+}
+
+#[test]
+fn cells_below_further_hubs_are_named_after_them() {
+    let below = json!({
+        "cellCount": 3, "notReady": 1,
+        "cells": [ready("x"), not_ready("y", "below")],
+    });
+    let without_cells = json!({"cellCount": 0, "notReady": 0});
+    let lower_hubs = [
+        lower_hub("b", &below),
+        lower_hub("c", &Value::Null),
+        lower_hub("d", &without_cells),
+        lower_hub("gone", &below),
+    ];
+    let states = |b: CellState| {
+        let of_others = ["a", "b-1", "c", "d"].map(|name| (name, CellState::Reachable));
+        [vec![("b", b)], of_others.into()].concat()
+    };
+    let listed = status_of(&states(CellState::Reachable), &lower_hubs);
+    let expected = json!({
+        "cellCount": 7, "notReady": 1,
+        "cells": [
+            ready("a"), ready("b-1"), ready("b.x"), not_ready("b.y", "below"), ready("c"), ready("d"),
+        ],
+    });
+    assert_eq!(json!(listed), expected);
+    let cut_off = status_of(&states(unreachable("m")), &lower_hubs);
+    assert_eq!(
+        json!(cut_off.cells[2..4]),
+        json!([not_ready("b.x", "m"), not_ready("b.y", "m")])
+    );
+}
+
+#[test]
+fn a_cluster_that_was_just_deleted_and_a_name_that_no_cell_can_have_are_left_out() {
+    let gone = CellState::Unreachable {
+        since: None,
+        message: "its Cluster does not exist".to_owned(),
+    };
+    let long = "x".repeat(64);
+    let states = [("a1", gone), (long.as_str(), CellState::Reachable)];
+    assert_eq!(status_of(&states, &[]).cells, []);
+}
+
+/// An etcd stores objects of at most 1.5 MiB.
+#[test]
+fn a_list_that_is_too_long_keeps_the_cells_that_are_not_ready() {
+    let name = |number: usize| format!("{number:063}");
+    let state = |number: usize| match number.is_multiple_of(2) {
+        true => CellState::Reachable,
+        false => unreachable("m"),
+    };
+    let states = (0..24_000)
+        .map(|number| (name(number), state(number)))
+        .collect();
+    let long = status(&Observed {
+        clusters: states,
+        lower_hubs: BTreeMap::new(),
+    });
+    assert_eq!((long.cell_count, long.not_ready), (24_000, 10_000));
+    assert!(long.cells.is_sorted_by_key(|cell| &cell.name));
+    let bytes = json!(long).to_string().len();
+    assert!((LIST_MAX..1_300_000).contains(&bytes), "{bytes}");
+    assert!(long.cells.iter().all(|cell| cell.message.is_empty()));
+}
+
+#[test]
+fn messages_share_the_space_of_the_list() {
+    let states = |count: usize| -> BTreeMap<String, CellState> {
+        let state = unreachable(&"\"\u{1f}é".repeat(100));
+        (0..count)
+            .map(|number| (format!("{number:05}"), state.clone()))
+            .collect()
+    };
+    let lengths = |count: usize| {
+        let status = status(&Observed {
+            clusters: states(count),
+            lower_hubs: BTreeMap::new(),
+        });
+        let lengths = status
+            .cells
+            .iter()
+            .map(|cell| json!(cell.message).to_string().len() - 2);
+        let (shortest, longest) = (lengths.clone().min(), lengths.max());
+        let bytes = json!(status.cells).to_string().len();
+        assert!(bytes <= LIST_MAX, "{bytes}");
+        (shortest.unwrap(), longest.unwrap())
+    };
+    // `"` has 2 bytes in JSON, U+001F has 6, and é has 2.
+    assert_eq!(lengths(10), (252, 252));
+    let (shortest, longest) = lengths(10_000);
+    assert_eq!(shortest, longest);
+    assert!((10..60).contains(&longest), "{longest}");
+}

@@ -1,0 +1,202 @@
+//! Tests of the controller of a lower hub. Both hubs are in-memory API servers.
+
+use api::LowerHubStatus;
+use api::karmada::Cluster;
+use apiserver::{ApiServer, Fault};
+use multicluster::Metrics;
+use multicluster::cache::{ListLimiter, Reflector};
+use serde_json::Value;
+use tokio::time::sleep;
+
+use super::triggers::all_cells;
+use super::*;
+use crate::fixtures::now;
+use crate::fixtures::servers::{context, converge, settle, take_writes};
+
+const SINCE: &str = "2026-11-21T09:30:00Z";
+const STATUS: &str = "apply lowerhubs/status dfw";
+
+fn cluster(name: &str, ready: &str) -> Value {
+    json!({
+        "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name},
+        "status": {"conditions": [{
+            "type": "Ready", "status": ready, "reason": "r", "message": "m", "lastTransitionTime": SINCE,
+        }]},
+    })
+}
+
+fn lower_hub(name: &str) -> Value {
+    json!({"apiVersion": api::API_VERSION, "kind": "LowerHub", "metadata": {"name": name}, "spec": {}})
+}
+
+struct Hubs {
+    lower: ApiServer,
+    upper: ApiServer,
+    controller: LowerHubController,
+}
+
+impl Hubs {
+    /// Starts the lower hub `dfw` with the cells `a1` and `a2`, below an upper hub with these objects.
+    async fn start(on_upper: Vec<Value>) -> Self {
+        let lower = ApiServer::new().with_clock(now);
+        let upper = ApiServer::new().with_clock(now);
+        lower.put(cluster("a1", "True"));
+        lower.put(cluster("a2", "True"));
+        for object in on_upper {
+            upper.put(object);
+        }
+        let metrics = Metrics::default();
+        let clusters = Reflector::<Cluster>::new("lower hub", &metrics);
+        let lower_hubs = Reflector::<LowerHub>::new("lower hub", &metrics);
+        let caches = LowerHubCaches {
+            name: CellName::new("dfw").unwrap(),
+            upper_hub: upper.client(),
+            clusters: ClusterStates::new(clusters.cache()),
+            lower_hubs: lower_hubs.cache(),
+        };
+        let lists = ListLimiter::default();
+        tokio::spawn(clusters.run(lower.client(), lists.for_another_cache()));
+        tokio::spawn(lower_hubs.run(lower.client(), lists));
+        settle().await;
+        let writer = Writer::new(LowerHubController::NAME, &metrics);
+        take_writes(&[&lower, &upper]);
+        Self {
+            lower,
+            upper,
+            controller: LowerHubController::new(Arc::new(caches), writer),
+        }
+    }
+
+    async fn pass(&self) -> Vec<String> {
+        settle().await;
+        converge(&self.controller, all_cells, &[&self.lower, &self.upper]).await
+    }
+
+    async fn outcome(&self) -> Result<Outcome, ReconcileError> {
+        settle().await;
+        self.controller.reconcile(&context(), all_cells()).await
+    }
+
+    fn status(&self) -> Option<LowerHubStatus> {
+        self.upper.get::<LowerHub>("", "dfw")?.status
+    }
+
+    /// Returns the names of the reported cells. A `!` marks those that are not ready.
+    fn cells(&self) -> Vec<String> {
+        let cells = self.status().unwrap().cells.into_iter();
+        let mark = |ready: bool| if ready { "" } else { "!" };
+        cells
+            .map(|cell| format!("{}{}", mark(cell.ready), cell.name))
+            .collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_upper_hub_knows_the_cells() {
+    let hubs = Hubs::start(vec![lower_hub("dfw"), lower_hub("ord")]).await;
+    assert_eq!(hubs.pass().await, [STATUS]);
+    assert_eq!(hubs.cells(), ["a1", "a2"]);
+
+    hubs.lower.put(cluster("a2", "False"));
+    assert_eq!(hubs.pass().await, [STATUS]);
+    assert_eq!(hubs.cells(), ["a1", "!a2"]);
+    let dead = &hubs.status().unwrap().cells[1];
+    assert_eq!(json!(dead)["since"], SINCE);
+    assert_eq!(dead.message, "m");
+
+    hubs.lower.put(cluster("a3", "True"));
+    hubs.lower.remove::<Cluster>("", "a1");
+    assert_eq!(hubs.pass().await, [STATUS]);
+    assert_eq!(hubs.cells(), ["!a2", "a3"]);
+    let other: LowerHub = hubs.upper.get("", "ord").unwrap();
+    assert_eq!(other.status, None);
+
+    assert_eq!(hubs.outcome().await.unwrap(), Outcome::Again(CHECK));
+    assert_eq!(take_writes(&[&hubs.lower, &hubs.upper]), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_was_removed_and_a_lower_hub_that_comes_later_get_the_cells() {
+    let hubs = Hubs::start(Vec::new()).await;
+    let error = hubs.outcome().await.unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "LowerHub dfw of the upper hub: waiting for an administrator to create it"
+    );
+    hubs.upper.put(lower_hub("dfw"));
+    assert_eq!(hubs.pass().await, [STATUS]);
+    hubs.upper.remove::<LowerHub>("", "dfw");
+    hubs.upper.put(lower_hub("dfw"));
+    assert_eq!(hubs.pass().await, [STATUS]);
+    assert_eq!(hubs.cells(), ["a1", "a2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hub_without_the_kind_is_named() {
+    let hubs = Hubs::start(Vec::new()).await;
+    hubs.upper.stop_serving::<LowerHub>();
+    let error = hubs.outcome().await.unwrap_err().to_string();
+    assert!(error.contains("with the CRDs?"), "{error}");
+}
+
+/// A cell is removed from the list only if the lower hub has no such Cluster.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_not_current_changes_nothing() {
+    for code in [503, 403] {
+        let hubs = Hubs::start(vec![lower_hub("dfw")]).await;
+        hubs.pass().await;
+        hubs.lower.fail(Fault::refuse(code).of::<Cluster>());
+        hubs.lower.interrupt();
+        settle().await;
+        hubs.lower.remove::<Cluster>("", "a1");
+        assert_eq!(
+            hubs.outcome().await.unwrap(),
+            Outcome::Again(NOT_CURRENT),
+            "{code}"
+        );
+        assert_eq!(hubs.cells(), ["a1", "a2"], "{code}");
+        hubs.lower.heal();
+        sleep(Duration::from_mins(1)).await;
+        assert_eq!(hubs.pass().await, [STATUS], "{code}");
+        assert_eq!(hubs.cells(), ["a2"], "{code}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cells_below_a_further_hub_are_reported_too() {
+    let hubs = Hubs::start(vec![lower_hub("dfw")]).await;
+    let mut below = lower_hub("a2");
+    below["status"] = json!({
+        "cellCount": 1, "notReady": 1,
+        "cells": [{"name": "x", "ready": false, "since": SINCE, "message": "m"}],
+    });
+    hubs.lower.put(below);
+    assert_eq!(hubs.pass().await, [STATUS]);
+    assert_eq!(hubs.cells(), ["a1", "!a2.x"]);
+    // The kind is no longer served, so the cells below `a2` are not known.
+    hubs.lower.stop_serving::<LowerHub>();
+    hubs.lower.interrupt();
+    sleep(Duration::from_mins(2)).await;
+    assert_eq!(hubs.pass().await, [STATUS]);
+    assert_eq!(hubs.cells(), ["a1", "a2"]);
+}
+
+/// The first change is reported at once. Later changes are reported together.
+#[tokio::test(start_paused = true)]
+async fn a_long_list_is_written_less_often() {
+    let hubs = Hubs::start(vec![lower_hub("dfw")]).await;
+    for number in 0..1000 {
+        hubs.lower.put(cluster(&format!("b{number}"), "True"));
+    }
+    assert_eq!(hubs.outcome().await.unwrap(), Outcome::Again(CHECK));
+    take_writes(&[&hubs.upper]);
+    hubs.lower.put(cluster("a1", "False"));
+    let Outcome::Again(pause) = hubs.outcome().await.unwrap() else {
+        panic!("settled");
+    };
+    assert!(pause < Duration::from_secs(1), "{pause:?}");
+    assert_eq!(take_writes(&[&hubs.upper]), [""; 0]);
+    sleep(pause).await;
+    assert_eq!(hubs.outcome().await.unwrap(), Outcome::Again(CHECK));
+    assert_eq!(take_writes(&[&hubs.upper]), [STATUS]);
+}

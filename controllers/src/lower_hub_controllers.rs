@@ -1,0 +1,84 @@
+//! Starts the controller of a lower hub. Registers the watches of the lower hub and passes each change to its triggers.
+
+use std::sync::Arc;
+
+use api::karmada::Cluster;
+use api::{CellName, LowerHub};
+use kube::Client;
+use multicluster::cache::{Change, Reflector};
+use multicluster::{Metrics, Queue, Tasks};
+use tokio_util::sync::CancellationToken;
+
+use crate::hub::clusters::ClusterStates;
+use crate::lower_hub::triggers::{ON_LOWER_HUB, all_cells};
+use crate::lower_hub::{LowerHubCaches, LowerHubController};
+use crate::runtime::Clock;
+use crate::runtime::triggers::{LowerHubSource, wake};
+use crate::runtime::wiring::{Controller, Synced, Wiring};
+use crate::runtime::write::Writer;
+
+/// The dependencies of the controller of a lower hub.
+pub struct Config {
+    /// The name of the Cluster of the lower hub on the upper hub. It has no dot.
+    pub name: CellName,
+    /// The lower hub.
+    pub client: Client,
+    /// The upper hub.
+    pub upper_hub: Client,
+    /// The metrics that count writes and reconciliations.
+    pub metrics: Metrics,
+    /// Cancelled once this process may write.
+    pub may_write: CancellationToken,
+    /// The source of the current time.
+    pub clock: Clock,
+}
+
+/// Starts the caches and the controller of a lower hub.
+pub fn start(tasks: &Tasks, config: Config) -> Synced {
+    let Config {
+        name,
+        client,
+        upper_hub,
+        metrics,
+        may_write,
+        clock,
+    } = config;
+    let (queue, workers) = Queue::new(LowerHubController::NAME, &metrics);
+    let mut clusters = Reflector::<Cluster>::new("lower hub", &metrics);
+    let mut lower_hubs = Reflector::<LowerHub>::new("lower hub", &metrics).optional();
+    let caches = Arc::new(LowerHubCaches {
+        name,
+        upper_hub,
+        clusters: ClusterStates::new(clusters.cache()),
+        lower_hubs: lower_hubs.cache(),
+    });
+    clusters.on_change({
+        let (queue, caches) = (queue.clone(), Arc::clone(&caches));
+        move |change: Change<'_>| {
+            wake(&queue, ON_LOWER_HUB, LowerHubSource::Clusters, change, &());
+            let cluster = change.current.or(change.former);
+            let cluster = cluster.and_then(|cluster| cluster.name.as_deref());
+            if cluster.is_some_and(|cluster| caches.clusters.changed(cluster)) {
+                let source = LowerHubSource::Reachability;
+                wake(&queue, ON_LOWER_HUB, source, change, &());
+            }
+        }
+    });
+    lower_hubs.on_change({
+        let queue = queue.clone();
+        move |change| wake(&queue, ON_LOWER_HUB, LowerHubSource::LowerHubs, change, &())
+    });
+
+    let mut wiring = Wiring::new(tasks, clock);
+    wiring.watch("Clusters of the lower hub", clusters, client.clone());
+    wiring.watch_if_served(
+        "LowerHubs of the lower hub",
+        "cells below further hubs are not reported",
+        lower_hubs,
+        client,
+    );
+    let ready = wiring.ready_to_write(may_write, &metrics, move || queue.add(all_cells()));
+    let writer = Writer::new(LowerHubController::NAME, &metrics);
+    wiring.run(workers, &ready, LowerHubController::new(caches, writer));
+    wiring.synced()
+}
