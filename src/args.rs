@@ -73,7 +73,7 @@ pub(crate) enum Command {
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// Kubeconfig of the process's own cluster. With `discovery.mode: single`, this cluster is the project. For a
-    /// process in a cell, it is the cell. If unset, the KUBECONFIG variable is used, then the service account of the
+    /// process in a cell, it is the cell; for a process of a lower hub, it is the lower hub. If unset, the KUBECONFIG variable is used, then the service account of the
     /// pod.
     #[arg(long, value_name = "FILE", value_parser = path, default_value = "")]
     pub(crate) kubeconfig: OptionalFlag<PathBuf>,
@@ -82,9 +82,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", value_parser = path, default_value = "")]
     pub(crate) server_config: OptionalFlag<PathBuf>,
 
-    /// Kubeconfig of the hub. Required by --enable-management-controllers and --enable-cell-controllers. Without
-    /// --enable-cell-controllers, a webhook server also uses it to keep the caBundle of the interpreter registration
-    /// current.
+    /// Kubeconfig of the hub. Required by --enable-management-controllers, --enable-cell-controllers and
+    /// --enable-lower-hub-controllers. Without the last two, a webhook server also uses it to keep the caBundle of the
+    /// interpreter registration current.
     #[arg(long, value_name = "FILE", aliases = ["downstream-kubeconfig", "karmada-kubeconfig"], value_parser = path, default_value = "")]
     pub(crate) federation_kubeconfig: OptionalFlag<PathBuf>,
 
@@ -100,6 +100,12 @@ pub(crate) struct Args {
     /// discovery.clusterName in the config file.
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, value_parser = boolean, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub(crate) enable_cell_controllers: bool,
+
+    /// Run the controller of a lower hub, which reports the cells of the own cluster, a hub, to the upper hub, of which
+    /// the own cluster is a Cluster. Needs discovery.clusterName in the config file, the name of this Cluster. Cannot be
+    /// combined with --enable-cell-controllers.
+    #[arg(long, value_name = "BOOL", action = ArgAction::Set, value_parser = boolean, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub(crate) enable_lower_hub_controllers: bool,
 
     /// Features that are on or off, as in `Name=true,Other=false`. NetworkingIntegration makes the Instances of a cell
     /// wait for their networks: it sets the default of networking.strategy in the config file to InterfaceClaims. Any
@@ -136,6 +142,14 @@ pub(crate) struct Args {
     pub(crate) log: LogArgs,
     #[command(flatten)]
     pub(crate) ignored: IgnoredArgs,
+}
+
+impl Args {
+    /// Returns whether the process belongs to the plane that manages the hub of `--federation-kubeconfig`, and not to a
+    /// cell or a lower hub below it.
+    pub(crate) fn manages_the_hub(&self) -> bool {
+        !self.enable_cell_controllers && !self.enable_lower_hub_controllers
+    }
 }
 
 impl CommandLine {

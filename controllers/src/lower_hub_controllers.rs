@@ -1,5 +1,8 @@
 //! Starts the controller of a lower hub. Registers the watches of the lower hub and passes each change to its triggers.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use api::karmada::Cluster;

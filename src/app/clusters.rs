@@ -32,6 +32,10 @@ pub(super) async fn own_cluster(
             "--enable-management-controllers",
         ),
         (args.enable_cell_controllers, "--enable-cell-controllers"),
+        (
+            args.enable_lower_hub_controllers,
+            "--enable-lower-hub-controllers",
+        ),
         (args.leader_elect, "--leader-elect"),
         (
             reviews_tokens,

@@ -44,9 +44,9 @@ impl AppContext {
         }
     }
 
-    /// Returns whether the webhook server answers admission requests. In a cell the result is `false`, because a cell
-    /// has no Workloads.
+    /// Returns whether the webhook server answers admission requests. In a cell and on a lower hub the result is
+    /// `false`, because neither has Workloads.
     pub(super) fn serves_admission(&self, config: &Config) -> bool {
-        config.webhooks.is_some() && !self.args.enable_cell_controllers
+        config.webhooks.is_some() && self.args.manages_the_hub()
     }
 }

@@ -61,9 +61,9 @@ pub(super) async fn start_webhooks(
     };
     let mut registrations = Vec::new();
     let rules = watch::Sender::default();
-    // A cell may neither read nor write the webhook registrations on the hub.
+    // A cell and a lower hub may neither read nor write the webhook registrations on the hub above them.
     let args = &context.args;
-    if args.federation_kubeconfig.0.is_some() && !args.enable_cell_controllers {
+    if args.federation_kubeconfig.0.is_some() && args.manages_the_hub() {
         let hub = clusters::hub(context, "management").await?;
         if customizations.is_some() {
             registrations.push(Maintained {

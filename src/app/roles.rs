@@ -1,10 +1,11 @@
 //! The controllers that the flags enable.
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use api::CellName;
-use controllers::cell_controllers;
+use api::identity::CLUSTER_SEPARATOR;
 use controllers::management_controllers::{self, Management};
 use controllers::runtime::Synced;
+use controllers::{cell_controllers, lower_hub_controllers};
 use kube::Client;
 use multicluster::{ProjectRegistry, clock};
 use tracing::warn;
@@ -39,15 +40,28 @@ pub(super) async fn start_controllers(
     let Args {
         enable_management_controllers,
         enable_cell_controllers,
+        enable_lower_hub_controllers,
         ..
     } = context.args;
-    if !(enable_management_controllers || enable_cell_controllers || config.webhooks.is_some()) {
+    ensure!(
+        !(enable_cell_controllers && enable_lower_hub_controllers),
+        "--enable-lower-hub-controllers cannot be combined with --enable-cell-controllers: the own cluster is a hub or a \
+         cell"
+    );
+    let has_controllers =
+        enable_management_controllers || enable_cell_controllers || enable_lower_hub_controllers;
+    if !has_controllers && config.webhooks.is_none() {
         warn!(
-            "nothing is enabled: set --enable-management-controllers, --enable-cell-controllers, or webhookServer \
-             in the file of --server-config"
+            "nothing is enabled: set --enable-management-controllers, --enable-cell-controllers, \
+             --enable-lower-hub-controllers, or webhookServer in the file of --server-config"
         );
     }
     let mut started = StartedControllers::default();
+    if enable_lower_hub_controllers && let Some(own) = own {
+        let config = lower_hub(context, config, own).await?;
+        let synced = lower_hub_controllers::start(&context.controllers, config);
+        started.caches.push(synced);
+    }
     if enable_cell_controllers && let Some(own) = own {
         let name: CellName = config.cluster_name.clone().context(
             "--enable-cell-controllers needs discovery.clusterName in the file of --server-config: the name of \
@@ -84,4 +98,30 @@ pub(super) async fn start_controllers(
         started.management = Some(management);
     }
     Ok(started)
+}
+
+/// Returns the dependencies of the controller of a lower hub.
+async fn lower_hub(
+    context: &AppContext,
+    config: &Config,
+    own: &Client,
+) -> anyhow::Result<lower_hub_controllers::Config> {
+    let name = config.cluster_name.clone().context(
+        "--enable-lower-hub-controllers needs discovery.clusterName in the file of --server-config: the name of the \
+         Cluster of this lower hub on the upper hub",
+    )?;
+    ensure!(
+        !name.as_str().contains(CLUSTER_SEPARATOR),
+        "discovery.clusterName: {name:?}: with --enable-lower-hub-controllers it is the name of a Cluster of the upper \
+         hub, which has no dot",
+        name = name.as_str()
+    );
+    Ok(lower_hub_controllers::Config {
+        name,
+        client: own.clone(),
+        upper_hub: clusters::hub(context, "lower-hub").await?,
+        metrics: context.planes_metrics.clone(),
+        may_write: context.leadership.gained(),
+        clock: clock::now,
+    })
 }

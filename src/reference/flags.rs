@@ -11,9 +11,9 @@ pub(super) fn page() -> Page {
     let mut command = CommandLine::command();
     command.build();
     let mut sections = vec![Section::text([
-        "The manager has the management and the cell role:",
+        "The manager has the management role, the cell role, and the role of a lower hub:",
         "    compute-federation --server-config=FILE --kubeconfig=FILE --federation-kubeconfig=FILE \\\n        \
-         --enable-management-controllers | --enable-cell-controllers",
+         --enable-management-controllers | --enable-cell-controllers | --enable-lower-hub-controllers",
         "Except for `interpret`, `verify` and `rules`, flags have the forms of Go's `flag` package: `--leader-elect=false`, `-leader-elect`. An empty value of a path, a name or a boolean means unset. An \
          address `:8081` means all addresses, `0` means off. Times are written like `5s` or `1m30s`.",
         "No flag reads an environment variable. Without `--kubeconfig`, the file that `KUBECONFIG` names is used, else the \

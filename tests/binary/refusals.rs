@@ -160,11 +160,46 @@ async fn an_error_names_the_missing_prerequisite_of_a_role() {
         error.contains("--enable-cell-controllers needs discovery.clusterName"),
         "{error}"
     );
+    let error = refused(&["--enable-lower-hub-controllers", &own, &hub]).await;
+    assert!(
+        error.contains("--enable-lower-hub-controllers needs discovery.clusterName"),
+        "{error}"
+    );
     let error = refused(&["--leader-elect", &own]).await;
     assert!(
         error.contains("--leader-elect needs --leader-elect-namespace"),
         "{error}"
     );
+}
+
+/// A lower hub is a Cluster of the upper hub, and is no cell.
+#[tokio::test]
+async fn a_lower_hub_has_the_name_of_a_cluster_and_no_cell_controllers() {
+    let directory = TempDir::new().unwrap();
+    let own = format!("--kubeconfig={}", kubeconfig(&directory));
+    let hub = format!("--federation-kubeconfig={}", kubeconfig(&directory));
+    let config = |name: &str| {
+        let text = format!("{HEAD}discovery: {{clusterName: {name}}}\n");
+        format!("--server-config={}", write(&directory, name, &text))
+    };
+    let below = config("us.dfw");
+    let error = refused(&["--enable-lower-hub-controllers", &own, &hub, &below]).await;
+    assert!(
+        error.contains("discovery.clusterName: \"us.dfw\""),
+        "{error}"
+    );
+    let of_cluster = config("dfw");
+    let error = refused(&["--enable-lower-hub-controllers", &own, &of_cluster]).await;
+    assert!(
+        error.contains("--enable-lower-hub-controllers needs --federation-kubeconfig"),
+        "{error}"
+    );
+    let both = [
+        "--enable-lower-hub-controllers",
+        "--enable-cell-controllers",
+    ];
+    let error = refused(&[&both[..], &[&own, &hub, &of_cluster]].concat()).await;
+    assert!(error.contains("cannot be combined"), "{error}");
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::{Duration, sleep};
 
+mod cells_below;
 mod ended_keys;
 mod late_kinds;
 mod summaries;
