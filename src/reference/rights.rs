@@ -8,9 +8,12 @@ use super::page::{Page, Section, code};
 const KUBECONFIGS: [[&str; 2]; 5] = [
     [
         "`--kubeconfig`",
-        "Own cluster: the project with `mode: single`; for a process in a cell, the cell.",
+        "Own cluster: the project with `mode: single`; for a process in a cell, the cell; for the process of a lower hub, the lower hub.",
     ],
-    ["`--federation-kubeconfig`", "Hub."],
+    [
+        "`--federation-kubeconfig`",
+        "Hub; for the process of a lower hub, the upper hub.",
+    ],
     [
         "`discovery.discoveryKubeconfigPath`",
         "Root with `mode: milo`; infrastructure cluster with `internalServiceDiscovery`.",
@@ -67,6 +70,8 @@ fn parts() -> Section {
                 rights::SERVICE_ACCOUNT,
                 rights::NAMESPACE
             ),
+            "On the upper hub, the process of a lower hub may only read its own LowerHub and write the status of this object. `deploy/lower-hub/upper-hub.yaml` has these rights for one lower hub."
+                .to_owned(),
         ],
     )
     .table(["role", "folder", "apply to", "bound to"], rows)

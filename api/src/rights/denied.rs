@@ -9,6 +9,8 @@ pub enum Identity {
     WebhookServer,
     /// The process in a cell.
     Cell,
+    /// The process of a lower hub.
+    LowerHub,
     /// A customer with all roles for users.
     Customer,
 }
@@ -20,6 +22,7 @@ impl Identity {
             Self::Management => "management process",
             Self::WebhookServer => "webhook server",
             Self::Cell => "process in a cell",
+            Self::LowerHub => "process of a lower hub",
             Self::Customer => "customer",
         }
     }
@@ -84,7 +87,7 @@ const fn denied(
     }
 }
 
-use Identity::{Cell, Customer, Management, WebhookServer};
+use Identity::{Cell, Customer, LowerHub, Management, WebhookServer};
 
 const SECRETS: &str = "Read or change the credentials of others.";
 const ESCALATE: &str = "Give rights to itself.";
@@ -418,6 +421,48 @@ pub const DENIED: &[Denied] = &[
         "Reach the API server of another cell.",
     ),
     denied(Cell, "hub", RBAC, "clusterrolebindings", WRITE, ESCALATE),
+    denied(
+        LowerHub,
+        "hub",
+        COMPUTE,
+        "lowerhubs",
+        ALL,
+        "Read or remove the LowerHub of another lower hub.",
+    ),
+    denied(
+        LowerHub,
+        "hub",
+        COMPUTE,
+        "lowerhubs/status",
+        ALL,
+        "Report the cells of another lower hub.",
+    ),
+    denied(
+        LowerHub,
+        "hub",
+        COMPUTE,
+        "workloaddeployments",
+        ALL,
+        "Read what customers run elsewhere, or change it.",
+    ),
+    denied(
+        LowerHub,
+        "hub",
+        COMPUTE,
+        "instances",
+        ALL,
+        "Read what customers run elsewhere, or change it.",
+    ),
+    denied(
+        LowerHub,
+        "hub",
+        "cluster.karmada.io",
+        "clusters",
+        ALL,
+        "Read or change other members of the federation.",
+    ),
+    denied(LowerHub, "hub", CORE, "secrets", ALL, SECRETS),
+    denied(LowerHub, "hub", RBAC, "clusterrolebindings", WRITE, ESCALATE),
     denied(
         Customer,
         "project",

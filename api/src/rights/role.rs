@@ -31,6 +31,8 @@ pub enum Plane {
     OwnCluster,
     /// Karmada's API server.
     Hub,
+    /// The API server of a Karmada that is a Cluster of the hub.
+    LowerHub,
     /// A cell.
     Cell,
 }
@@ -45,6 +47,7 @@ impl Plane {
             Self::Registrations => "root or own cluster, where the webhooks are registered",
             Self::OwnCluster => "own cluster",
             Self::Hub => "hub",
+            Self::LowerHub => "lower hub",
             Self::Cell => "cell",
         }
     }

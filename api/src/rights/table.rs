@@ -55,6 +55,7 @@ const NO_PLUGIN: &str = "Nothing, if the API server does not run the plugin.";
 const NO_EVENTS: &str = "No events. The conditions contain the same information.";
 const NO_HOLDER: &str = "The network operator is not told whether an Instance is available.";
 const NO_CELL_RULES: &str = "CellRules have no effect.";
+const NO_CELLS_BELOW: &str = "Projects get no `CellUnreachable` for cells below lower hubs.";
 const NO_DATA: &str =
     "Workloads whose template uses one do not start. `ReferencedDataReady` says so.";
 const NO_SUMMARIES: &str = "WorkloadSummaries get no status.";
@@ -160,6 +161,18 @@ pub const ROLES: &[Role] = &[
         ],
     },
     Role {
+        name: "compute-lower-hub",
+        folder: "components/controller_rbac/lower-hub",
+        namespaced: false,
+        used_by: "The controller of a lower hub, on the lower hub",
+        plane: Plane::LowerHub,
+        subject: Subject::Manager,
+        rules: &[
+            rule("cluster.karmada.io", "clusters", FOLLOW, "Know the state of the cells."),
+            rule(COMPUTE, "lowerhubs", FOLLOW, "Know the state of the cells below further hubs.").without("Cells below further hubs are not reported."),
+        ],
+    },
+    Role {
         name: "compute-cell-referenced-data",
         folder: "components/controller_rbac/referenced-data",
         namespaced: false,
@@ -254,6 +267,7 @@ pub const ROLES: &[Role] = &[
             rule("policy.karmada.io", "clusteroverridepolicies", &[List, Watch, Create, Patch, Delete], "Give the cells their rules. RBAC cannot say that the policy changes nothing but our annotation.").without(NO_CELL_RULES),
             rule("work.karmada.io", "resourcebindings", FOLLOW, "Know the cells of a copy.").without("No policy and no hub namespace is deleted. Projects get no `CellUnreachable` and no `NoMatchingCell`."),
             rule("cluster.karmada.io", "clusters", FOLLOW, "Know the state and the labels of the cells.").without("Projects get no `CellUnreachable` and no `NoMatchingCell`, and CellRules have no effect. The process logs this once."),
+            rule(COMPUTE, "lowerhubs", FOLLOW, "Know the state of the cells below [lower hubs](../concepts/freshness.md#cells-below-lower-hubs).").without(NO_CELLS_BELOW),
             rule(COMPUTE, "instances", &[Get, List, Watch, Patch], "Project Instances. `patch` marks Instances that cannot be projected."),
             rule(CORE, "events", &[List], "Say which override of Karmada fails for a cell.").without("`RulesApplied` does not say that an override fails."),
             rule(EVENTS, "events", &[Create, Patch], "Publish transitions of conditions.").without(NO_EVENTS),

@@ -127,7 +127,7 @@ fn is_used_on(role: &Role, kind: &str) -> bool {
         Plane::Project | Plane::OwnCluster => kind == "project",
         Plane::Root | Plane::Infrastructure => kind == "root",
         Plane::Registrations => ["root", "project"].contains(&kind),
-        Plane::Hub => kind == "hub",
+        Plane::Hub | Plane::LowerHub => kind == "hub",
         Plane::Cell => kind == "cell",
     }
 }
