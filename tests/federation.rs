@@ -346,6 +346,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Apart freshness::a_cell_that_dies;
         Apart pull_cells::a_cell_that_is_away;
         Apart levels::cells_below_a_lower_hub;
+        Apart levels::a_dead_cell_below;
         Apart summaries::cells_and_instances;
         Apart cell_rules::rules_of_one_of_two_cells;
         Apart proxies::everything_behind_proxies;
@@ -386,6 +387,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared rights::no_identity_may_do_more;
         Shared rights::a_customer_writes_only_workloads;
         Shared rights::a_cell_writes_only_its_own_copies;
+        Shared rights::a_lower_hub_writes_only_its_own_status;
         Milo rights::a_webhook_server_reads_no_workload;
         Milo conformance::the_api_server_in_memory_answers_as_a_real_one;
         Milo milo::projects_are_isolated;

@@ -53,12 +53,6 @@ pub fn definitions() -> Result<Vec<CustomResourceDefinition>, CrdError> {
         .collect()
 }
 
-/// The CRDs that only a hub has, each with its folder in `deploy/base`.
-const OF_HUB: [(&str, fn() -> CustomResourceDefinition); 2] = [
-    ("base/cell-rules", CellRule::crd),
-    ("base/lower-hubs", LowerHub::crd),
-];
-
 /// Returns the CRD that only projects have.
 ///
 /// # Errors
@@ -91,9 +85,12 @@ pub fn files() -> Result<Vec<CrdFile>, CrdError> {
 ///
 /// A definition cannot be serialized: a defect of this crate.
 pub fn hub_files() -> Result<Vec<CrdFile>, CrdError> {
-    let files = OF_HUB.iter();
-    files
-        .map(|(folder, crd)| file(folder, &serde_json::from_value(adapted(&crd())?)?))
+    let crds = [
+        ("base/cell-rules", CellRule::crd()),
+        ("base/lower-hubs", LowerHub::crd()),
+    ];
+    crds.iter()
+        .map(|(folder, crd)| file(folder, &serde_json::from_value(adapted(crd)?)?))
         .collect()
 }
 

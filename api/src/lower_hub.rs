@@ -1,4 +1,5 @@
-//! `LowerHub`: the cells below a Cluster of the hub that is a hub itself, a lower hub. See docs/concepts/freshness.md#cells-below-lower-hubs.
+//! `LowerHub`: the cells below a Cluster of the hub that is a hub itself, a lower hub. See
+//! docs/concepts/freshness.md#cells-below-lower-hubs.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;

@@ -1,4 +1,5 @@
-//! Reports the cells of a lower hub to its upper hub: the status of the LowerHub there (docs/concepts/freshness.md#cells-below-lower-hubs).
+//! Reports the cells of a lower hub to its upper hub: the status of the LowerHub there
+//! (docs/concepts/freshness.md#cells-below-lower-hubs).
 //!
 //! The upper hub is read but not watched, because a lower hub must not see more of it than its own LowerHub.
 

@@ -1,5 +1,8 @@
 //! Tests of a lower hub: a Karmada that is a Cluster of the hub, and has two cells of its own.
 
+#[path = "levels/dead_cell.rs"]
+mod dead_cell;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -18,6 +21,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::fixture::{self, ORD, Space, WITHIN, create, patch, until_none, workload};
 use crate::settled;
+pub(crate) use dead_cell::a_dead_cell_below;
 
 /// The Cluster of the lower hub, its city, and its cells.
 const LOWER: &str = "dfw";

@@ -11,7 +11,7 @@ use anyhow::{Context, bail, ensure};
 use api::rights::{
     DENIED, Denied, Identity, MANAGER_USER, Plane, ROLES, Role, Rule, Subject, Target,
 };
-use api::{Instance, labels};
+use api::{Instance, LowerHub, labels};
 use harness::milo::MiloUser;
 use harness::rights::{PlaneUser, attributes};
 use harness::{Federation, Milo};
@@ -272,6 +272,52 @@ pub(crate) async fn a_webhook_server_reads_no_workload(milo: &Milo) -> anyhow::R
     Ok(())
 }
 
+/// The process of a lower hub sees and writes nothing on the upper hub but its own LowerHub.
+pub(crate) async fn a_lower_hub_writes_only_its_own_status(
+    federation: &Federation,
+) -> anyhow::Result<()> {
+    let hub = federation.hub();
+    let (own, other) = ("below-one", "below-other");
+    for name in [own, other] {
+        harness::admit_lower_hub(hub, name).await?;
+    }
+    let client = client(&hub.kubeconfig_of(&PlaneUser::lower_hub(own))?).await?;
+    nothing_of_the_table(&client, Identity::LowerHub, hub.kind()).await?;
+    let lower_hubs: Api<LowerHub> = Api::all(client);
+    let status = json!({
+        "apiVersion": api::API_VERSION, "kind": "LowerHub",
+        "status": {
+            "cellCount": 1, "notReady": 1,
+            "cells": [{"name": "a1", "ready": false, "since": "2026-01-01T00:00:00Z", "message": "m"}],
+        },
+    });
+    let apply = PatchParams::apply("test");
+    let write = |name: &'static str, status: &Value| {
+        let (lower_hubs, apply, patch) = (&lower_hubs, &apply, Patch::Apply(status.clone()));
+        async move { lower_hubs.patch_status(name, apply, &patch).await }
+    };
+    lower_hubs.get(own).await?;
+    let written = write(own, &status).await?;
+    ensure!(written.status.is_some_and(|status| status.cells.len() == 1));
+    forbidden(lower_hubs.get(other).await)?;
+    forbidden(write(other, &status).await)?;
+    forbidden(lower_hubs.delete(own, &DeleteParams::default()).await)?;
+    forbidden(lower_hubs.list(&ListParams::default()).await)?;
+    // The CRD does not accept a cell that is not ready at no time.
+    let mut timeless = status;
+    timeless["status"]["cells"][0] = json!({"name": "a1", "ready": false});
+    let error = write(own, &timeless).await;
+    ensure!(
+        matches!(&error, Err(kube::Error::Api(status)) if status.code == 422),
+        "{error:?}"
+    );
+    let all: Api<LowerHub> = Api::all(hub.client());
+    for name in [own, other] {
+        all.delete(name, &DeleteParams::default()).await?;
+    }
+    Ok(())
+}
+
 /// The roles are the same for all cells. The policy of `deploy/base/cell-isolation` tells them apart.
 pub(crate) async fn a_cell_writes_only_its_own_copies(
     federation: &Federation,
@@ -328,6 +374,15 @@ pub(crate) async fn a_cell_writes_only_its_own_copies(
     own.patch("unnamed", &dry, &mine).await?;
     on_hub.delete("unnamed", &DeleteParams::default()).await?;
     space.delete_workload("web").await
+}
+
+/// Checks that the API server forbids a request.
+fn forbidden<T>(answer: kube::Result<T>) -> anyhow::Result<()> {
+    match answer {
+        Err(kube::Error::Api(error)) if error.code == 403 => Ok(()),
+        Err(error) => Err(error).context("refused for another reason"),
+        Ok(_) => bail!("the request is not refused"),
+    }
 }
 
 /// Checks that the policy has refused a write.

@@ -462,7 +462,14 @@ pub const DENIED: &[Denied] = &[
         "Read or change other members of the federation.",
     ),
     denied(LowerHub, "hub", CORE, "secrets", ALL, SECRETS),
-    denied(LowerHub, "hub", RBAC, "clusterrolebindings", WRITE, ESCALATE),
+    denied(
+        LowerHub,
+        "hub",
+        RBAC,
+        "clusterrolebindings",
+        WRITE,
+        ESCALATE,
+    ),
     denied(
         Customer,
         "project",

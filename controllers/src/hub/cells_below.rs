@@ -1,4 +1,5 @@
-//! The reachability of the cells below lower hubs, as the LowerHubs of the hub report it (docs/concepts/freshness.md#cells-below-lower-hubs).
+//! The reachability of the cells below lower hubs, as the LowerHubs of the hub report it
+//! (docs/concepts/freshness.md#cells-below-lower-hubs).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};

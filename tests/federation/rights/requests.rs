@@ -33,6 +33,11 @@ const PROVOKED: &[Provoked] = &[
         reason: RESTART,
     },
     Provoked {
+        test: "levels::a_dead_cell_below",
+        server: ["dead-cell-below", "dfw.a2"],
+        reason: RESTART,
+    },
+    Provoked {
         test: "summaries::cells_and_instances",
         server: ["summaries", "dfw2"],
         reason: RESTART,
@@ -127,7 +132,8 @@ fn is_used_on(role: &Role, kind: &str) -> bool {
         Plane::Project | Plane::OwnCluster => kind == "project",
         Plane::Root | Plane::Infrastructure => kind == "root",
         Plane::Registrations => ["root", "project"].contains(&kind),
-        Plane::Hub | Plane::LowerHub => kind == "hub",
+        Plane::Hub => kind == "hub",
+        Plane::LowerHub => kind == "lower-hub",
         Plane::Cell => kind == "cell",
     }
 }

@@ -35,6 +35,7 @@ pub use config::{CellConfig, Config};
 pub(crate) use kept::KEPT_STATE;
 use kept::KeptProcesses;
 pub use kept::stop_kept;
+pub use lower_hub::admit_lower_hub;
 use parts::{
     ETCD, manager_ports, our_crds, register_interpreter, start_cell, start_etcd, start_hub,
     start_hub_etcd, start_in_cell, start_project,
@@ -61,13 +62,18 @@ pub struct Federation {
     pki: Pki,
     project: Plane,
     hub: Plane,
-    lower_hubs: BTreeMap<String, Plane>,
+    lower_hubs: BTreeMap<String, RunningLowerHub>,
     cells: BTreeMap<String, RunningCell>,
     management: Option<Managed>,
     webhook_certificate: Mutex<WebhookCertificate>,
     others: Vec<ChildProcess>,
     ready_after: Duration,
     ports: Ports,
+}
+
+struct RunningLowerHub {
+    plane: Plane,
+    manager: Managed,
 }
 
 struct RunningCell {
@@ -256,7 +262,17 @@ impl Federation {
     ///
     /// When there is no lower hub of this name.
     pub fn lower_hub(&self, name: &str) -> anyhow::Result<&Plane> {
-        let found = self.lower_hubs.get(name);
+        let found = self.lower_hubs.get(name).map(|it| &it.plane);
+        found.with_context(|| format!("there is no lower hub {name}"))
+    }
+
+    /// Returns the compute-federation process of a lower hub.
+    ///
+    /// # Errors
+    ///
+    /// When there is no lower hub of this name.
+    pub fn lower_hub_manager(&self, name: &str) -> anyhow::Result<&Mutex<Manager>> {
+        let found = self.lower_hubs.get(name).map(|it| &it.manager.manager);
         found.with_context(|| format!("there is no lower hub {name}"))
     }
 
@@ -292,7 +308,8 @@ impl Federation {
     /// Returns all API servers in this order: project, hub, lower hubs, cells.
     pub fn planes(&self) -> impl Iterator<Item = &Plane> {
         let hubs = [&self.project, &self.hub].into_iter();
-        hubs.chain(self.lower_hubs.values()).chain(self.cells())
+        let lower_hubs = self.lower_hubs.values().map(|it| &it.plane);
+        hubs.chain(lower_hubs).chain(self.cells())
     }
 
     /// Returns the compute-federation process of the management plane.
@@ -375,6 +392,7 @@ impl Federation {
     fn managed(&self) -> impl Iterator<Item = &Managed> {
         self.management
             .iter()
+            .chain(self.lower_hubs.values().map(|it| &it.manager))
             .chain(self.cells.values().filter_map(|cell| cell.manager.as_ref()))
     }
 
@@ -385,8 +403,11 @@ impl Federation {
                 .and_then(|managed| managed.manager.into_inner().into_process()),
         );
         others.extend(self.project.into_processes());
-        let hubs = [self.hub].into_iter().chain(self.lower_hubs.into_values());
-        others.extend(hubs.flat_map(Plane::into_processes));
+        others.extend(self.hub.into_processes());
+        for lower_hub in self.lower_hubs.into_values() {
+            first.extend(lower_hub.manager.manager.into_inner().into_process());
+            others.extend(lower_hub.plane.into_processes());
+        }
         for cell in self.cells.into_values() {
             first.extend(
                 cell.manager

@@ -64,7 +64,7 @@ pub mod webhook_certificate;
 pub mod workloads;
 
 pub use crash::{Crashing, PausedPlane};
-pub use federation::{CellConfig, Config, Federation};
+pub use federation::{CellConfig, Config, Federation, admit_lower_hub};
 pub use hub::{Hub, HubConfig};
 pub use installation::{Installation, InstallationConfig};
 pub use milo::{Milo, MiloConfig};

@@ -44,6 +44,13 @@ pub(crate) enum Role<'a> {
         /// `networking.strategy`. The default if it is empty.
         networking: &'a str,
     },
+    /// The controller of a lower hub.
+    LowerHub {
+        /// The API server of the lower hub. Its name is that of its Cluster on the upper hub.
+        lower: &'a Plane,
+        /// The API server of the upper hub.
+        upper: &'a Plane,
+    },
     /// All projects of Milo. With a hub, the manager runs the management controllers. Without a hub, it runs the
     /// webhook server.
     Milo {
@@ -117,6 +124,19 @@ impl RoleInputs {
                         hub.kubeconfig_of(&PlaneUser::cell(cell.name()))?,
                     ),
                     "--enable-cell-controllers=true".into(),
+                ],
+            ),
+            Role::LowerHub { lower, upper } => (
+                format!("{}-manager", lower.name()),
+                json!(null),
+                json!({"mode": "single", "clusterName": lower.name()}),
+                vec![
+                    flag("kubeconfig", lower.kubeconfig_of(&manager)?),
+                    flag(
+                        "federation-kubeconfig",
+                        upper.kubeconfig_of(&PlaneUser::lower_hub(lower.name()))?,
+                    ),
+                    "--enable-lower-hub-controllers=true".into(),
                 ],
             ),
             Role::Milo {
@@ -200,7 +220,10 @@ impl Manager {
     ) -> anyhow::Result<Self> {
         let networking = match &role {
             Role::Cell { networking, .. } => *networking,
-            Role::Management { .. } | Role::Milo { .. } | Role::Kubeconfigs { .. } => "",
+            Role::Management { .. }
+            | Role::LowerHub { .. }
+            | Role::Milo { .. }
+            | Role::Kubeconfigs { .. } => "",
         };
         let RoleInputs {
             name,

@@ -43,7 +43,7 @@ impl PlaneUser {
         }
     }
 
-    /// Returns the user of the management process, and of a cell's process in its own cell.
+    /// Returns the user of the management process, and of the process of a cell or a lower hub on its own API server.
     pub fn manager() -> Self {
         Self::new(MANAGER_USER, None)
     }
@@ -51,6 +51,11 @@ impl PlaneUser {
     /// Returns the user of a cell's process on the hub.
     pub fn cell(cell: &str) -> Self {
         Self::new(&format!("compute-cell-{cell}"), Some(CELLS_GROUP))
+    }
+
+    /// Returns the user of the process of a lower hub on the upper hub.
+    pub fn lower_hub(name: &str) -> Self {
+        Self::new(&format!("compute-lower-hub-{name}"), None)
     }
 
     /// Returns the user of Karmada's agent of a cell on the hub.
@@ -123,6 +128,8 @@ pub(crate) const CELL: &[Grant] = &[
     grant("components/controller_rbac/network-bindings"),
     grant("components/controller_rbac/referenced-data"),
 ];
+/// The roles on a lower hub.
+pub(crate) const LOWER_HUB: &[Grant] = &[grant("components/controller_rbac/lower-hub")];
 /// The roles at the Milo root. Management and the webhook server are separate processes with separate identities.
 pub(crate) const MILO_ROOT: &[Grant] = &[
     grant(DISCOVERY),
@@ -224,14 +231,24 @@ async fn until_effective(client: &Client, role: &Role, account: &str) -> anyhow:
     };
     let last = role.rules.last().context("a role without rules")?;
     let verb = last.verbs.first().context("a rule without verbs")?;
+    let attributes = attributes(&last.target, verb.name()).context("no resource")?;
+    until_allowed(client, &user, &attributes).await
+}
+
+/// Waits until a user may do something.
+pub(crate) async fn until_allowed(
+    client: &Client,
+    user: &PlaneUser,
+    attributes: &Value,
+) -> anyhow::Result<()> {
     let review = json!({"spec": {
         "user": user.name,
         "groups": user.groups,
-        "resourceAttributes": attributes(&last.target, verb.name()).context("no resource")?,
+        "resourceAttributes": attributes,
     }});
     let review: SubjectAccessReview = serde_json::from_value(review)?;
     let api: Api<SubjectAccessReview> = Api::all(client.clone());
-    let what = format!("the binding of {} is used", role.name);
+    let what = format!("{}: {attributes} is allowed", user.name);
     wait::eventually(&what, EFFECTIVE, || async {
         let answer = api.create(&PostParams::default(), &review).await?;
         let status = answer.status.unwrap_or_default();

@@ -9,7 +9,7 @@ use super::Section;
 use super::citations::rust_files;
 
 /// Crate, name and meaning of a constant. The name is unique in its crate.
-const CONSTANTS: [(&str, &str, &str); 89] = [
+const CONSTANTS: [(&str, &str, &str); 93] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
@@ -252,6 +252,26 @@ const CONSTANTS: [(&str, &str, &str); 89] = [
         "api",
         "RULES_MAX",
         "Most entries in one list of a CellRule.",
+    ),
+    (
+        "api",
+        "CELLS_BELOW_MAX",
+        "Most cells in the list of a LowerHub.",
+    ),
+    (
+        "api",
+        "CELL_BELOW_MESSAGE_MAX",
+        "Most bytes of the message about a cell in a LowerHub.",
+    ),
+    (
+        "controllers",
+        "LIST_MAX",
+        "Most bytes of the list of a LowerHub, with its messages. A list without messages can be longer.",
+    ),
+    (
+        "controllers",
+        "PAUSE_PER_CELL",
+        "Pause after a write of a LowerHub, for each cell in its list.",
     ),
     ("api", "COLUMNS_MAX", "Most columns of a WorkloadSummary."),
     (

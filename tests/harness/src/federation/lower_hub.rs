@@ -8,15 +8,18 @@ use serde_json::json;
 use super::parts::{
     hub_crds, manager_ports, our_crds, register_interpreter, start_cell, start_etcd, start_in_cell,
 };
-use super::{CellConfig, Config, Federation, Managed, RunningCell, StartInputs};
+use super::{CellConfig, Config, Federation, Managed, RunningCell, RunningLowerHub, StartInputs};
 use crate::karmada::{self, KarmadaPorts};
-use crate::manager::ManagerPorts;
+use crate::manager::{Manager, ManagerPorts, Role, manifest};
 use crate::manifests;
-use crate::objects::apply;
+use crate::objects::{apply, apply_all};
 use crate::plane::{self, Plane, PlanePorts};
 use crate::ports::Ports;
 use crate::process::ChildProcess;
+use crate::rights::{self, PlaneUser, until_allowed};
 
+/// What the hub needs for the process of a lower hub, below `deploy`.
+const UPPER_HUB: &str = "lower-hub/upper-hub.yaml";
 /// Kustomizations of `deploy`, for the hub and for the lower hub.
 const UPPER: &str = "lower-hub/upper";
 const LOWER: &str = "lower-hub/lower";
@@ -37,6 +40,7 @@ struct LowerHubPorts {
     etcd_peer: u16,
     hub: PlanePorts,
     karmada: KarmadaPorts,
+    manager: ManagerPorts,
 }
 
 impl LowerHubPorts {
@@ -47,8 +51,23 @@ impl LowerHubPorts {
             etcd_peer,
             hub: PlanePorts::take(ports, etcd)?,
             karmada: KarmadaPorts::take(ports, etcd)?,
+            manager: manager_ports(ports)?,
         })
     }
+}
+
+/// Creates the LowerHub of this name, and gives [`PlaneUser::lower_hub`] its rights.
+///
+/// # Errors
+///
+/// When the API server refuses the objects, or does not use the rights in time.
+pub async fn admit_lower_hub(upper: &Plane, name: &str) -> anyhow::Result<()> {
+    let text = manifest(UPPER_HUB)?.replace("CLUSTER-NAME", name);
+    apply_all(&upper.client(), &text).await?;
+    let attributes = json!({
+        "group": api::GROUP, "resource": "lowerhubs", "subresource": "status", "name": name, "verb": "patch",
+    });
+    until_allowed(&upper.client(), &PlaneUser::lower_hub(name), &attributes).await
 }
 
 impl Federation {
@@ -110,10 +129,20 @@ impl Federation {
             let planes = [&self.project, &self.hub, plane];
             start_in_cell(&setup, config, planes, cell.manager_ports)
         });
-        let runners = try_join_all(runners).await?;
+        admit_lower_hub(&self.hub, name).await?;
+        let role = Role::LowerHub {
+            lower: &hub,
+            upper: &self.hub,
+        };
+        let manager = Manager::start(&setup, role, ports.manager);
+        let (runners, manager) = tokio::try_join!(try_join_all(runners), manager)?;
         self.others.push(etcd);
         self.others.extend(karmada);
-        self.lower_hubs.insert(name.to_owned(), hub);
+        let running = RunningLowerHub {
+            plane: hub,
+            manager: Managed::from(manager),
+        };
+        self.lower_hubs.insert(name.to_owned(), running);
         for (plane, (manager, provider)) in planes.into_iter().zip(runners) {
             let running = RunningCell {
                 manager: Some(Managed::from(manager)),
@@ -136,7 +165,16 @@ impl Federation {
         let mut flags = karmada::hub_flags(setup);
         flags.push(karmada::member_flag(setup, name)?);
         let (kind, crds) = (plane::LOWER_HUB, hub_crds(setup)?);
-        let hub = Plane::start(setup, kind, name, ports.hub, &crds, &flags, &[]).await?;
+        let hub = Plane::start(
+            setup,
+            kind,
+            name,
+            ports.hub,
+            &crds,
+            &flags,
+            rights::LOWER_HUB,
+        )
+        .await?;
         let mut processes = karmada::start(setup, &hub, ports.karmada).await?;
         let webhook_port = self.management()?.lock().await.webhook_port();
         let ca_bundle = self.webhook_certificate.lock().await.ca_bundle();
