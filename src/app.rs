@@ -77,7 +77,7 @@ async fn wire(args: Args, config: Config) -> anyhow::Result<RunningApp> {
     };
 
     let serves_admission = context.serves_admission(&config);
-    let registry = match serves_admission || context.args.enable_management_controllers {
+    let registry = match serves_admission || context.args.roles.enable_management_controllers {
         true => projects::registry(&context, &config.discovery, own.clone()).await?,
         false => None,
     };

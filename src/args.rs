@@ -7,6 +7,7 @@ mod ignored;
 mod interpret;
 mod interpreter;
 mod log;
+mod roles;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ pub(crate) use interpreter::{
     CertificateSource, InterpreterArgs, InterpreterCommand, RegistrationArgs,
 };
 pub(crate) use log::{LogArgs, LogFormat};
+pub(crate) use roles::RoleArgs;
 pub(crate) use server::ServerArgs;
 pub(crate) use values::OptionalFlag;
 pub(crate) use verify::VerifyArgs;
@@ -92,20 +94,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", alias = "downstream-context", value_parser = text, default_value = "")]
     pub(crate) federation_context: OptionalFlag<String>,
 
-    /// Run the controllers of the management plane, which copy WorkloadDeployments to the hub and their status back.
-    #[arg(long, value_name = "BOOL", action = ArgAction::Set, value_parser = boolean, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
-    pub(crate) enable_management_controllers: bool,
-
-    /// Run the controllers of a cell, which create Instances and write their status to the hub. Needs
-    /// discovery.clusterName in the config file.
-    #[arg(long, value_name = "BOOL", action = ArgAction::Set, value_parser = boolean, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
-    pub(crate) enable_cell_controllers: bool,
-
-    /// Run the controller of a lower hub, which reports the cells of the own cluster, a hub, to the upper hub, of which
-    /// the own cluster is a Cluster. Needs discovery.clusterName in the config file, the name of this Cluster. Cannot be
-    /// combined with --enable-cell-controllers.
-    #[arg(long, value_name = "BOOL", action = ArgAction::Set, value_parser = boolean, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
-    pub(crate) enable_lower_hub_controllers: bool,
+    #[command(flatten)]
+    pub(crate) roles: RoleArgs,
 
     /// Features that are on or off, as in `Name=true,Other=false`. NetworkingIntegration makes the Instances of a cell
     /// wait for their networks: it sets the default of networking.strategy in the config file to InterfaceClaims. Any
@@ -142,14 +132,6 @@ pub(crate) struct Args {
     pub(crate) log: LogArgs,
     #[command(flatten)]
     pub(crate) ignored: IgnoredArgs,
-}
-
-impl Args {
-    /// Returns whether the process belongs to the plane that manages the hub of `--federation-kubeconfig`, and not to a
-    /// cell or a lower hub below it.
-    pub(crate) fn manages_the_hub(&self) -> bool {
-        !self.enable_cell_controllers && !self.enable_lower_hub_controllers
-    }
 }
 
 impl CommandLine {

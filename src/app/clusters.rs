@@ -28,12 +28,15 @@ pub(super) async fn own_cluster(
     let reviews_tokens = config.metrics.secure && config.metrics.address != BindAddress::Off;
     let needs = [
         (
-            args.enable_management_controllers && single,
+            args.roles.enable_management_controllers && single,
             "--enable-management-controllers",
         ),
-        (args.enable_cell_controllers, "--enable-cell-controllers"),
         (
-            args.enable_lower_hub_controllers,
+            args.roles.enable_cell_controllers,
+            "--enable-cell-controllers",
+        ),
+        (
+            args.roles.enable_lower_hub_controllers,
             "--enable-lower-hub-controllers",
         ),
         (args.leader_elect, "--leader-elect"),

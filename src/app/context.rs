@@ -30,7 +30,7 @@ impl AppContext {
         logging::register(&mut registry);
         let planes_metrics = multicluster::Metrics::register(&mut registry);
         let mut cell_registry = Registry::with_prefix("compute");
-        if args.enable_cell_controllers {
+        if args.roles.enable_cell_controllers {
             planes_metrics.register_cell(&mut cell_registry);
         }
         Self {
@@ -47,6 +47,6 @@ impl AppContext {
     /// Returns whether the webhook server answers admission requests. In a cell and on a lower hub the result is
     /// `false`, because neither has Workloads.
     pub(super) fn serves_admission(&self, config: &Config) -> bool {
-        config.webhooks.is_some() && self.args.manages_the_hub()
+        config.webhooks.is_some() && self.args.roles.manages_the_hub()
     }
 }

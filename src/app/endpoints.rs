@@ -63,7 +63,7 @@ pub(super) async fn start_webhooks(
     let rules = watch::Sender::default();
     // A cell and a lower hub may neither read nor write the webhook registrations on the hub above them.
     let args = &context.args;
-    if args.federation_kubeconfig.0.is_some() && args.manages_the_hub() {
+    if args.federation_kubeconfig.0.is_some() && args.roles.manages_the_hub() {
         let hub = clusters::hub(context, "management").await?;
         if customizations.is_some() {
             registrations.push(Maintained {

@@ -56,7 +56,7 @@ pub(super) async fn registry(
     discovery: &DiscoveryMode,
     own: Option<Client>,
 ) -> anyhow::Result<Option<DiscoveredProjects<RegistryBuilder>>> {
-    let role = match context.args.enable_management_controllers {
+    let role = match context.args.roles.enable_management_controllers {
         true => "management",
         false => "admission",
     };

@@ -12,7 +12,7 @@ use tracing::warn;
 
 use super::clusters;
 use super::context::AppContext;
-use crate::args::Args;
+use crate::args::RoleArgs;
 use crate::config::Config;
 
 /// The controllers that were started.
@@ -37,20 +37,17 @@ pub(super) async fn start_controllers(
     own: Option<&Client>,
     projects: Option<ProjectRegistry>,
 ) -> anyhow::Result<StartedControllers> {
-    let Args {
+    let RoleArgs {
         enable_management_controllers,
         enable_cell_controllers,
         enable_lower_hub_controllers,
-        ..
-    } = context.args;
+    } = context.args.roles;
     ensure!(
         !(enable_cell_controllers && enable_lower_hub_controllers),
         "--enable-lower-hub-controllers cannot be combined with --enable-cell-controllers: the own cluster is a hub or a \
          cell"
     );
-    let has_controllers =
-        enable_management_controllers || enable_cell_controllers || enable_lower_hub_controllers;
-    if !has_controllers && config.webhooks.is_none() {
+    if !context.args.roles.has_controllers() && config.webhooks.is_none() {
         warn!(
             "nothing is enabled: set --enable-management-controllers, --enable-cell-controllers, \
              --enable-lower-hub-controllers, or webhookServer in the file of --server-config"

@@ -13,9 +13,7 @@ fn parse(args: &[&str]) -> Result<Args, String> {
 #[test]
 fn everything_is_off_by_default() {
     let args = parse(&[]).unwrap();
-    assert!(
-        !args.enable_management_controllers && !args.enable_cell_controllers && !args.leader_elect
-    );
+    assert!(!args.roles.has_controllers() && args.roles.manages_the_hub() && !args.leader_elect);
     assert_eq!(args.server_config, OptionalFlag(None));
     assert_eq!(
         args.health_probe_bind_address,

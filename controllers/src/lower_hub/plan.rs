@@ -125,13 +125,14 @@ fn shorten_messages(cells: &mut [CellBelow]) {
     let space = LIST_MAX.saturating_sub(fixed).checked_div(count);
     let space = space.unwrap_or_default().saturating_sub(EMPTY_MESSAGE);
     let max = usize::try_from(CELL_BELOW_MESSAGE_MAX).unwrap_or(usize::MAX);
-    for (cell, message) in cells.iter_mut().zip(messages) {
-        cell.message = beginning(&message, space.min(max)).to_owned();
+    for (cell, mut message) in cells.iter_mut().zip(messages) {
+        message.truncate(beginning(&message, space.min(max)));
+        cell.message = message;
     }
 }
 
-/// Returns the longest beginning of a text that has at most this number of bytes in JSON.
-fn beginning(text: &str, max: usize) -> &str {
+/// Returns the length of the longest beginning of a text that has at most this number of bytes in JSON.
+fn beginning(text: &str, max: usize) -> usize {
     let mut bytes = 0;
     for (at, character) in text.char_indices() {
         bytes += match character {
@@ -141,8 +142,8 @@ fn beginning(text: &str, max: usize) -> &str {
             character => character.len_utf8(),
         };
         if bytes > max {
-            return text.get(..at).unwrap_or_default();
+            return at;
         }
     }
-    text
+    text.len()
 }

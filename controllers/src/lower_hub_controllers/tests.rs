@@ -51,7 +51,7 @@ async fn a_dead_cell_is_reported_at_once_and_a_heartbeat_is_not() {
     take_writes(&[&upper]);
 
     lower.modify::<Cluster>("", "a1", |it| {
-        it["metadata"]["annotations"] = json!({"beat": "1"})
+        it["metadata"]["annotations"] = json!({"beat": "1"});
     });
     settle().await;
     assert_eq!(upper.requests(), 0);

@@ -1,14 +1,21 @@
 //! A dead cell below a lower hub.
 
+use std::time::Duration;
+
 use anyhow::{Context, ensure};
 use api::condition::{self, ConditionStatus};
 use api::instance::READY;
-use api::karmada::Cluster;
-use api::karmada::cluster;
+use api::karmada::{Cluster, cluster};
+use api::labels::SOURCE_CLUSTER;
 use api::reasons::instance::CELL_UNREACHABLE;
-use api::{LowerHub, LowerHubStatus};
+use api::{Instance, LowerHub, LowerHubStatus};
+use harness::{Federation, wait};
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
+use tokio::time::Instant;
 
-use super::*;
+use super::{CITY, CLUSTERS_BELOW, LOWER, start};
+use crate::fixture::{Space, WITHIN};
 
 /// The cell that dies, and the name of its Cluster on the lower hub.
 const DEAD: &str = "dfw.a2";

@@ -130,16 +130,16 @@ fn messages_share_the_space_of_the_list() {
             .collect()
     };
     let lengths = |count: usize| {
-        let status = status(&Observed {
+        let listed = status(&Observed {
             clusters: states(count),
             lower_hubs: BTreeMap::new(),
         });
-        let lengths = status
+        let lengths = listed
             .cells
             .iter()
             .map(|cell| json!(cell.message).to_string().len() - 2);
         let (shortest, longest) = (lengths.clone().min(), lengths.max());
-        let bytes = json!(status.cells).to_string().len();
+        let bytes = json!(listed.cells).to_string().len();
         assert!(bytes <= LIST_MAX, "{bytes}");
         (shortest.unwrap(), longest.unwrap())
     };
