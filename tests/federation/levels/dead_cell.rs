@@ -8,7 +8,8 @@ use api::instance::READY;
 use api::karmada::{Cluster, cluster};
 use api::labels::SOURCE_CLUSTER;
 use api::reasons::instance::CELL_UNREACHABLE;
-use api::{Instance, LowerHub, LowerHubStatus};
+use api::workload_deployment::CELLS_REPORTING;
+use api::{Instance, LowerHub, LowerHubStatus, WorkloadDeployment};
 use harness::{Federation, wait};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
@@ -16,10 +17,13 @@ use tokio::time::Instant;
 
 use super::{CITY, CLUSTERS_BELOW, LOWER, start};
 use crate::fixture::{Space, WITHIN};
+use crate::freshness::is_available_in_part;
 
 /// The cell that dies, and the name of its Cluster on the lower hub.
 const DEAD: &str = "dfw.a2";
 const DEAD_CLUSTER: &str = "a2";
+/// The WorkloadDeployment of the Workload.
+const WEB: &str = "web-all-dfw";
 /// Time limit from the observed change of the Cluster on the lower hub to the Instances in the project.
 const OURS: Duration = Duration::from_secs(3);
 
@@ -32,8 +36,8 @@ pub(crate) async fn a_dead_cell_below() -> anyhow::Result<()> {
         let placements: &[(&str, &[&str], i32)] = &[("all", &[CITY], 1)];
         space.create_workload("web", placements).await?;
         space.until_settled("web", 2).await?;
-        let instances = space.in_project::<Instance>();
-        dies_and_returns(&mut federation, &instances).await
+        let (instances, deployments) = (space.in_project(), space.in_project());
+        dies_and_returns(&mut federation, &instances, &deployments).await
     }
     .await;
     result?;
@@ -44,6 +48,7 @@ pub(crate) async fn a_dead_cell_below() -> anyhow::Result<()> {
 async fn dies_and_returns(
     federation: &mut Federation,
     instances: &Api<Instance>,
+    deployments: &Api<WorkloadDeployment>,
 ) -> anyhow::Result<()> {
     let lower_hubs: Api<LowerHub> = Api::all(federation.hub().client());
     let clusters: Api<Cluster> = Api::all(federation.lower_hub(LOWER)?.client());
@@ -68,6 +73,8 @@ async fn dies_and_returns(
         "{ready:?}"
     );
     until_reported(&lower_hubs, [true, false]).await?;
+    let in_part = |it: &WorkloadDeployment| is_available_in_part(it) && names_dead_cell(it);
+    wait::until(deployments, WEB, "available in part", WITHIN, in_part).await?;
 
     // Processes that start meanwhile know the same, and write nothing.
     let manager = federation.lower_hub_manager(LOWER)?;
@@ -82,7 +89,16 @@ async fn dies_and_returns(
 
     federation.cell_mut(DEAD)?.restart_apiserver().await?;
     until_shown_ready(instances, ConditionStatus::True).await?;
+    let is_whole = |it: &WorkloadDeployment| !is_available_in_part(it) && !names_dead_cell(it);
+    wait::until(deployments, WEB, "available", WITHIN, is_whole).await?;
     until_reported(&lower_hubs, [true, true]).await
+}
+
+/// Returns whether `CellsReporting` says that the dead cell, and no other, cannot be reached.
+fn names_dead_cell(deployment: &WorkloadDeployment) -> bool {
+    let status = deployment.status.as_ref();
+    let reporting = status.and_then(|it| condition::find(&it.conditions, CELLS_REPORTING));
+    reporting.is_some_and(|it| it.message.contains(DEAD) && !it.message.contains("dfw.a1"))
 }
 
 fn is_ready(cluster: &Cluster) -> bool {
