@@ -31,7 +31,7 @@ impl CellsBelow {
             return CellState::Reachable;
         }
         let lower_hub = self.reported(lower_hub);
-        let status = lower_hub.as_ref().and_then(|it| it.status.as_ref());
+        let status = status_of(lower_hub.as_ref());
         status.map_or(CellState::Reachable, |status| state(status, cell))
     }
 
@@ -45,11 +45,10 @@ impl CellsBelow {
             None => observed.remove(lower_hub),
         };
         drop(observed);
-        let status = |it: &'_ Option<Arc<LowerHub>>| it.as_ref().and_then(|it| it.status.clone());
-        let changed = match (status(&former), status(&current)) {
+        let changed = match (status_of(former.as_ref()), status_of(current.as_ref())) {
             (None, None) => Vec::new(),
-            (Some(former), Some(current)) if is_complete(&former) == is_complete(&current) => {
-                changed(&former, &current)
+            (Some(former), Some(current)) if is_complete(former) == is_complete(current) => {
+                changed(former, current)
             }
             // Cells that no list names have another state too.
             _ => return vec![lower_hub.to_owned()],
@@ -65,6 +64,10 @@ impl CellsBelow {
         let lower_hub = self.lower_hubs.get("", lower_hub).ok().flatten();
         lower_hub.filter(|it| it.status.is_some())
     }
+}
+
+fn status_of(lower_hub: Option<&Arc<LowerHub>>) -> Option<&LowerHubStatus> {
+    lower_hub?.status.as_ref()
 }
 
 /// Returns the cells whose states differ.
