@@ -149,6 +149,8 @@ impl Evaluation {
         let former = self.summary.status.as_ref();
         let former = former.map_or(&[][..], |it| &it.rows);
         let cell = |cell: &str| self.hub.cells.state(cell);
-        evaluate(&query, &observer.observe(&query, former, &cell, self.now))
+        let is_lower_hub = |cluster: &str| self.hub.cells.is_lower_hub(cluster);
+        let observed = observer.observe(&query, former, &cell, &is_lower_hub, self.now);
+        evaluate(&query, &observed)
     }
 }

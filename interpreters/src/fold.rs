@@ -13,12 +13,15 @@
 //! - [`no_matching_cell`] renders the status of an object that no cell matches.
 
 mod available;
+mod cell_name;
 mod cell_view;
 pub(crate) mod cells;
 pub(crate) mod condition;
 pub(crate) mod condition_index;
 mod entry;
 mod join;
+mod lower_hub;
+mod memory;
 mod render;
 mod rendered_status;
 mod reporting;
@@ -30,6 +33,7 @@ mod unreachable;
 mod unscheduled;
 mod views;
 
+pub use cell_name::{below_name, is_below};
 pub use cells::StatusFold;
 pub use resource_template::ResourceTemplate;
 pub use shares::share;

@@ -72,6 +72,11 @@ impl Cells {
         }
     }
 
+    /// Returns whether a Cluster of the hub is a lower hub, as its label says.
+    pub(crate) fn is_lower_hub(&self, cluster: &str) -> bool {
+        self.clusters.is_lower_hub(cluster)
+    }
+
     /// Returns the labels of all cells that are Clusters of the hub. Returns `None` unless the cache is current.
     pub(crate) fn labels(&self) -> Option<BTreeMap<String, StringMap>> {
         self.clusters.labels()

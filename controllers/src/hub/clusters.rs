@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use api::condition;
 use api::karmada::Cluster;
 use api::karmada::cluster::READY;
+use api::labels::LOWER_HUB;
 use jiff::Timestamp;
 use kube::Resource;
 use multicluster::Cache;
@@ -92,6 +93,15 @@ impl ClusterStates {
         let labels =
             clusters.map(|it| (it.name.unwrap_or_default(), it.labels.unwrap_or_default()));
         Some(labels.collect())
+    }
+
+    /// Returns whether a Cluster is a lower hub, as its label says. Returns false if the Cluster is not known.
+    pub(crate) fn is_lower_hub(&self, cluster: &str) -> bool {
+        let labels = self
+            .clusters
+            .metadata_of("", cluster)
+            .and_then(|it| it.labels);
+        labels.is_some_and(|it| it.get(LOWER_HUB).is_some_and(|value| value == "true"))
     }
 
     /// Observes the state of a Cluster. Returns whether the state differs from the last observed state. A Cluster

@@ -64,6 +64,7 @@ impl Observer<'_> {
         query: &Query,
         former: &'a [SummaryRow],
         cell: &'a dyn Fn(&str) -> CellState,
+        is_lower_hub: &'a dyn Fn(&str) -> bool,
         now: Timestamp,
     ) -> Observed<'a> {
         let namespace = &self.key.namespace;
@@ -106,6 +107,7 @@ impl Observer<'_> {
             deployments,
             instances,
             cell,
+            is_lower_hub,
             former,
             now,
         }

@@ -179,7 +179,7 @@ fn remembered_cell<'a>(cursor: &mut Cursor<'a>) -> Result<RememberedCell<'a>, No
     let mut remembered = RememberedConditions::default();
     if cursor.field(br#""conditions":"#) {
         let (list, text) = conditions(cursor)?;
-        remembered = RememberedConditions { list, text };
+        remembered = RememberedConditions::new(list, text);
     }
     let current_replicas = required(cursor, br#""currentReplicas":"#)?;
     let desired_replicas = required(cursor, br#""desiredReplicas":"#)?;

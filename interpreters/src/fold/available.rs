@@ -13,9 +13,9 @@ use super::unreachable::UnreachableCells;
 /// The transition time is kept if the joined condition or the condition in `shown` has the same status. Otherwise the
 /// transition time comes from the marks of the unreachable cells whose `Available` was better than the new status: the
 /// time of the latest of these marks.
-pub(super) fn require_reachable<'a>(
+pub(super) fn require_reachable<'k, 'a: 'k>(
     conditions: &mut Vec<ConditionView<'a>>,
-    cells: &[CellView<'_, 'a>],
+    cells: impl Iterator<Item = &'k CellView<'k, 'a>> + Clone,
     unreachable: &UnreachableCells<'_>,
     former: &[ConditionView<'a>],
     shown: &[api::Condition],
@@ -25,8 +25,8 @@ pub(super) fn require_reachable<'a>(
         return;
     };
     let reachable = cells
-        .iter()
-        .filter(|cell| unreachable.since(cell.name()).is_none());
+        .clone()
+        .filter(|cell| unreachable.since(cell.name).is_none());
     let of_reachable = join(reachable, former)
         .into_iter()
         .find(|condition| condition.type_ == AVAILABLE);
@@ -52,8 +52,8 @@ pub(super) fn require_reachable<'a>(
         .map(|condition| condition.last_transition_time.clone())
         .or_else(|| shown_since(shown, AVAILABLE, available.status));
     available.last_transition_time = kept_time.unwrap_or_else(|| {
-        let lost = cells.iter().filter_map(|cell| {
-            let since = unreachable.since(cell.name())?;
+        let lost = cells.clone().filter_map(|cell| {
+            let since = unreachable.since(cell.name)?;
             let of_type = cell.conditions().iter().filter(|c| c.type_ == AVAILABLE);
             (of_type.map(|c| c.status).max() > new_status).then_some(since)
         });

@@ -1,8 +1,7 @@
 //! The known state of one cell, and whether the cell has acted on the hub object.
 
-use std::borrow::Cow;
-
 use super::condition::ConditionView;
+use super::lower_hub::{CellBelow, ReportBelow};
 use super::resource_template::ResourceTemplate;
 use super::status::{Counters, RememberedCell, StatusView};
 
@@ -11,13 +10,11 @@ use super::status::{Counters, RememberedCell, StatusView};
 #[derive(Clone)]
 pub(super) struct CellView<'f, 'a> {
     /// `None` if the source is a hub status that does not contain the name of its cell.
-    name: Option<Cow<'f, str>>,
+    pub(super) name: Option<&'f str>,
     /// The status with all other fields: the report, or the hub status of a single cell.
     pub(super) whole: Option<&'f StatusView<'a>>,
     pub(super) source: Source<'f, 'a>,
     state: CellState<'f, 'a>,
-    /// The generation of the template on which the cell has acted.
-    resource_template_generation: Option<i64>,
 }
 
 /// The source of a [`CellView`].
@@ -37,17 +34,13 @@ enum CellState<'f, 'a> {
     Report(&'f StatusView<'a>),
     HubStatus(&'f StatusView<'a>),
     Memory(&'f RememberedCell<'a>),
-    /// An entry in the report of a lower hub.
-    Below(&'f RememberedCell<'a>),
+    /// The report of a lower hub.
+    Below(&'f CellBelow<'f, 'a>),
     Nothing,
 }
 
 impl<'f, 'a> CellView<'f, 'a> {
-    pub(super) fn of_report(
-        name: Cow<'f, str>,
-        report: &'f StatusView<'a>,
-        is_current: bool,
-    ) -> Self {
+    pub(super) fn of_report(name: &'f str, report: &'f StatusView<'a>, is_current: bool) -> Self {
         Self {
             name: Some(name),
             whole: Some(report),
@@ -57,27 +50,6 @@ impl<'f, 'a> CellView<'f, 'a> {
                 Source::Memory
             },
             state: CellState::Report(report),
-            resource_template_generation: report.generations.resource_template_generation,
-        }
-    }
-
-    /// Creates a view of the only cell below a lower hub from the report of the lower hub. `remembered` is the entry of
-    /// the cell in the former status.
-    pub(super) fn of_only_cell_below(
-        name: String,
-        report: &'f StatusView<'a>,
-        is_current: bool,
-        remembered: Option<&RememberedCell<'a>>,
-    ) -> Self {
-        let generations = report.generations;
-        let has_acted = generations.generation == generations.observed_generation;
-        let remembered = remembered.and_then(|it| it.resource_template_generation);
-        Self {
-            resource_template_generation: match has_acted {
-                true => generations.resource_template_generation,
-                false => remembered,
-            },
-            ..Self::of_report(name.into(), report, is_current)
         }
     }
 
@@ -85,15 +57,14 @@ impl<'f, 'a> CellView<'f, 'a> {
     /// does not contain the name of the cell.
     pub(super) fn of_hub_status(name: Option<&'f str>, status: &'f StatusView<'a>) -> Self {
         Self {
-            name: name.map(Cow::Borrowed),
+            name,
             whole: Some(status),
             source: Source::Memory,
             state: CellState::HubStatus(status),
-            resource_template_generation: None,
         }
     }
 
-    pub(super) fn of_memory(name: Cow<'f, str>, memory: Option<&'f RememberedCell<'a>>) -> Self {
+    pub(super) fn of_memory(name: &'f str, memory: Option<&'f RememberedCell<'a>>) -> Self {
         Self {
             name: Some(name),
             whole: None,
@@ -103,51 +74,33 @@ impl<'f, 'a> CellView<'f, 'a> {
                 Source::Nothing
             },
             state: memory.map_or(CellState::Nothing, CellState::Memory),
-            resource_template_generation: memory.and_then(|it| it.resource_template_generation),
         }
     }
 
-    /// Creates a view from the entry of a cell in the report of its lower hub. `remembered` is the entry of the cell in
-    /// the former status.
-    ///
-    /// The entry counts the generations of the lower hub's object. If the cell has acted on the current one, it has acted
-    /// on the generation of the template that the lower hub has.
-    pub(super) fn of_cell_below(
-        name: String,
-        entry: &'f RememberedCell<'a>,
-        lower_hub: &StatusView<'a>,
-        remembered: Option<&RememberedCell<'a>>,
-    ) -> Self {
-        let generations = lower_hub.generations;
-        let generation = match entry.resource_template_generation {
-            Some(it) if generations.generation == Some(it) => {
-                generations.resource_template_generation
-            }
-            _ => remembered.and_then(|it| it.resource_template_generation),
+    /// Creates a view of a cell below a lower hub that does not report, from the former status.
+    pub(super) fn of_memory_below(memory: &'f RememberedCell<'a>) -> Self {
+        Self::of_memory(&memory.name, Some(memory))
+    }
+
+    /// Creates a view of a cell below a lower hub, from the report of the lower hub.
+    pub(super) fn of_cell_below(cell: &'f CellBelow<'f, 'a>) -> Self {
+        let (whole, source) = match cell.report {
+            ReportBelow::Entry(_) => (None, Source::Memory),
+            ReportBelow::Only(report, true) => (Some(report), Source::Report(report)),
+            ReportBelow::Only(report, false) => (Some(report), Source::Memory),
         };
         Self {
-            name: Some(name.into()),
-            whole: None,
-            source: Source::Memory,
-            state: CellState::Below(entry),
-            resource_template_generation: generation,
+            name: Some(&cell.name),
+            whole,
+            source,
+            state: CellState::Below(cell),
         }
     }
 
-    pub(super) fn name(&self) -> Option<&str> {
-        self.name.as_deref()
-    }
-
-    /// Returns whether this is a current report.
-    pub(super) fn is_report(&self) -> bool {
-        matches!(self.source, Source::Report(_))
-    }
-
-    /// Returns the share that the lower hub remembers for this cell. Returns `None` unless the view is of an entry in
-    /// the report of a lower hub.
-    pub(super) fn share_below(&self) -> Option<Option<i32>> {
+    /// Returns the entry of the cell in the report of its lower hub.
+    pub(super) fn entry_below(&self) -> Option<&'f RememberedCell<'a>> {
         match self.state {
-            CellState::Below(entry) => Some(entry.assigned_replicas),
+            CellState::Below(cell) => cell.entry(),
             _ => None,
         }
     }
@@ -155,7 +108,11 @@ impl<'f, 'a> CellView<'f, 'a> {
     pub(super) fn counters(&self) -> Counters {
         match self.state {
             CellState::Report(status) | CellState::HubStatus(status) => status.counters(),
-            CellState::Memory(cell) | CellState::Below(cell) => cell.counters(),
+            CellState::Memory(cell) => cell.counters(),
+            CellState::Below(cell) => match cell.report {
+                ReportBelow::Entry(entry) => entry.counters(),
+                ReportBelow::Only(status, _) => status.counters(),
+            },
             CellState::Nothing => Counters::default(),
         }
     }
@@ -163,7 +120,11 @@ impl<'f, 'a> CellView<'f, 'a> {
     pub(super) fn conditions(&self) -> &'f [ConditionView<'a>] {
         match self.state {
             CellState::Report(status) | CellState::HubStatus(status) => &status.conditions,
-            CellState::Memory(cell) | CellState::Below(cell) => &cell.conditions.list,
+            CellState::Memory(cell) => &cell.conditions.list,
+            CellState::Below(cell) => match cell.report {
+                ReportBelow::Entry(entry) => &entry.conditions.list,
+                ReportBelow::Only(status, _) => &status.conditions,
+            },
             CellState::Nothing => &[],
         }
     }
@@ -172,20 +133,28 @@ impl<'f, 'a> CellView<'f, 'a> {
     pub(super) fn conditions_text(&self) -> Option<&'a str> {
         match self.state {
             CellState::Report(status) | CellState::HubStatus(status) => status.conditions_text.0,
-            CellState::Memory(cell) | CellState::Below(cell) => cell.conditions.text.0,
+            CellState::Memory(cell) => cell.conditions.text.0,
+            CellState::Below(cell) => match cell.report {
+                ReportBelow::Entry(entry) => entry.conditions.text.0,
+                ReportBelow::Only(status, _) => status.conditions_text.0,
+            },
             CellState::Nothing => None,
         }
     }
 
+    /// Returns the generation of the template on which the cell has acted.
     pub(super) fn resource_template_generation(&self) -> Option<i64> {
-        self.resource_template_generation
+        match self.state {
+            CellState::Report(status) => status.generations.resource_template_generation,
+            CellState::Memory(cell) => cell.resource_template_generation,
+            CellState::Below(cell) => cell.resource_template_generation,
+            CellState::HubStatus(_) | CellState::Nothing => None,
+        }
     }
 
     pub(super) fn carries_observed_generation(&self) -> bool {
         match self.source {
-            Source::Report(report) => {
-                report.generations.observed_generation.is_some() || report.names_cells()
-            }
+            Source::Report(report) => report.generations.observed_generation.is_some(),
             Source::Memory => true,
             Source::Nothing => false,
         }

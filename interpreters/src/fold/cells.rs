@@ -6,16 +6,11 @@ use std::mem;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::cell_name::{below_name, is_below, kept_name};
 use super::status::StatusView;
 use super::unreachable::{Unreachable, UnreachableCells};
-use super::views::below;
 use api::decode::{for_each_of, from_str};
 use api::identity::cluster_of;
-
-/// The name for the cell of an item without a `clusterName` that a Cluster can have.
-const UNNAMED: &str = "unnamed";
-/// Longest name of a cell, in bytes. Karmada allows 48 for a Cluster. Messages repeat the name for each condition.
-const NAME_MAX: usize = 63;
 
 /// The reports of the cells of one WorkloadDeployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -131,15 +126,27 @@ impl<'a> StatusFold<'a> {
         self.cells.iter().map(|(name, _)| name.as_ref())
     }
 
-    /// Returns the names of the cells below lower hubs that the reports contain.
-    pub fn cells_below(&self) -> impl Iterator<Item = String> {
-        self.cells.iter().flat_map(|(name, cell)| {
-            let report = cell.report.as_deref();
-            let cells = report.map_or(&[][..], StatusView::cells).iter();
-            let cells = cells.map(|cell| cell.name.as_ref());
-            let cells = cells.chain(report.and_then(StatusView::reporting_cell));
-            cells.map(|cell| below(name, cell))
-        })
+    /// Returns the names of the cells below lower hubs: those that the reports contain, and the `remembered` ones of lower
+    /// hubs that do not report. `remembered` are the names of the cells in the former status.
+    pub fn cells_below<'r>(
+        &self,
+        remembered: impl Iterator<Item = &'r str> + Clone,
+    ) -> Vec<String> {
+        let mut cells = Vec::new();
+        for (name, item) in &self.cells {
+            match item.report_of_cells() {
+                Some(report) => {
+                    let several = report.cells().iter().map(|cell| cell.name.as_ref());
+                    let reported = several.chain(report.only_cell());
+                    cells.extend(reported.map(|cell| below_name(name, cell)));
+                }
+                None => {
+                    let remembered = remembered.clone().filter(|cell| is_below(cell, name));
+                    cells.extend(remembered.map(str::to_owned));
+                }
+            }
+        }
+        cells
     }
 
     /// Adds the cells to which the object is scheduled. If the items do not contain a cell, the object counts as not
@@ -164,23 +171,15 @@ impl<'a> StatusFold<'a> {
     ) {
         let mut names = Vec::new();
         for (cell, unreachable) in marks {
-            let name = kept_name(cell);
-            if cluster_of(&name) == name {
+            let cell = cell.into();
+            let is_below = cluster_of(&cell) != cell;
+            let name = if is_below { cell } else { kept_name(cell) };
+            if !is_below {
                 names.push(name.clone());
             }
             self.unreachable.add(name, unreachable);
         }
         self.expect(names);
-    }
-}
-
-/// Returns the name under which the fold stores a cell.
-pub(super) fn kept_name<'a>(cell: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
-    // These characters need no escape in JSON.
-    let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
-    match cell.into() {
-        name if (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(is_plain) => name,
-        _ => UNNAMED.into(),
     }
 }
 
@@ -247,5 +246,17 @@ impl<'a> CellContribution<'a> {
                 (name, Self::new(None, true, Cow::default()))
             }
         }
+    }
+
+    /// Returns the report. A lower hub to which no cell has ever reported says nothing of its cells.
+    pub(super) fn report_of_cells(&self) -> Option<&StatusView<'a>> {
+        let report = self.report.as_deref();
+        report.filter(|report| report.names_cells() || !report.is_of_lower_hub())
+    }
+
+    /// Returns whether the report is a current one. That of a lower hub is current if all of its cells report.
+    pub(super) fn is_current(&self) -> bool {
+        let report = self.report.as_deref();
+        self.missing.is_none() && report.is_some_and(|it| it.problem_below().is_none())
     }
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use api::condition::{MESSAGE_MAX, REASON_MAX, TYPE_MAX};
+use api::workload_deployment::CELLS_REPORTING;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
@@ -61,10 +62,19 @@ pub(crate) struct RememberedConditions<'a> {
 
 impl<'a> From<Vec<ConditionView<'a>>> for RememberedConditions<'a> {
     fn from(list: Vec<ConditionView<'a>>) -> Self {
-        Self {
-            list,
-            text: ConditionsText::default(),
+        Self::new(list, ConditionsText::default())
+    }
+}
+
+impl<'a> RememberedConditions<'a> {
+    /// Creates the conditions of an entry. `CellsReporting` is not one of them: it is about all cells.
+    pub(crate) fn new(mut list: Vec<ConditionView<'a>>, mut text: ConditionsText<'a>) -> Self {
+        let before = list.len();
+        list.retain(|condition| condition.type_ != CELLS_REPORTING);
+        if list.len() < before {
+            text = ConditionsText::default();
         }
+        Self { list, text }
     }
 }
 

@@ -19,12 +19,12 @@ pub(super) struct CellEntry<'k, 'a> {
 impl<'k, 'a> CellEntry<'k, 'a> {
     /// Returns the entry of a cell. Returns `None` if the cell has no name or has never reported.
     pub(super) fn of(cell: &'k CellView<'k, 'a>, assigned: AssignedShare) -> Option<Self> {
-        let is_known = cell.name().is_some() && !matches!(cell.source, Source::Nothing);
+        let is_known = cell.name.is_some() && !matches!(cell.source, Source::Nothing);
         is_known.then_some(Self { cell, assigned })
     }
 
     fn name(&self) -> &'k str {
-        self.cell.name().unwrap_or_default()
+        self.cell.name.unwrap_or_default()
     }
 
     /// Returns whether the stored entry is already the same as this entry.

@@ -12,10 +12,12 @@ use super::condition_index::{ConditionIndex, compared};
 use super::status::{Counters, saturated};
 
 /// Sums the counters of all cells. `updated_replicas` is `None` if no cell reports it.
-pub(super) fn sum(cells: &[CellView<'_, '_>]) -> Counters {
+pub(super) fn sum<'k, 'a: 'k>(
+    cells: impl Iterator<Item = &'k CellView<'k, 'a>> + Clone,
+) -> Counters {
     let total = |counter: fn(&Counters) -> i32| {
         let total: i64 = cells
-            .iter()
+            .clone()
             .map(|cell| i64::from(counter(&cell.counters())))
             .sum();
         saturated(total)
@@ -26,7 +28,7 @@ pub(super) fn sum(cells: &[CellView<'_, '_>]) -> Counters {
         ready_replicas: total(|counters| counters.ready_replicas),
         replicas: total(|counters| counters.replicas),
         updated_replicas: cells
-            .iter()
+            .clone()
             .filter_map(|cell| cell.counters().updated_replicas)
             .map(i64::from)
             .reduce(i64::saturating_add)
@@ -71,10 +73,7 @@ pub(super) fn join<'k, 'a: 'k>(
                 Some((_, other)) => condition.status < other.status,
             };
             if decides {
-                deciding.insert(
-                    &condition.type_,
-                    (cell.name().unwrap_or_default(), condition),
-                );
+                deciding.insert(&condition.type_, (cell.name.unwrap_or_default(), condition));
             }
         }
     }

@@ -7,13 +7,15 @@ use super::cell_view::{CellView, Source};
 use super::cells::StatusFold;
 use super::entry::CellEntry;
 use super::join::{all_suspended, common_selector, join, sum};
+use super::lower_hub::CellBelow;
+use super::memory::CellsByName;
 use super::rendered_status::RenderedStatus;
 use super::reporting::cells_reporting;
 use super::resource_template::ResourceTemplate;
 use super::shares::{AssignedShare, are_shares_of, share_of, shares};
 use super::status::StatusView;
 use super::translation::Translation;
-use super::views::{CellsByName, Views};
+use super::views::Views;
 
 impl<'a> StatusFold<'a> {
     /// Returns the new status of `template` as JSON. The fields are in alphabetical order. Returns `None` if the fold
@@ -60,9 +62,10 @@ impl<'a> StatusFold<'a> {
         let empty = StatusView::default();
         let former = former.unwrap_or(&empty);
         let memory = CellsByName::of(former);
-        let views = Views::of(self, former, &memory);
-        let (items, cells, single) = (views.items(), views.cells(), views.single());
-        let first = cells.first()?;
+        let below = CellBelow::of_fold(self, &memory);
+        let views = Views::of(self, &below, former, &memory);
+        let (items, cells, single) = (views.items(), || views.cells(), views.single());
+        let first = cells().next()?;
 
         let total = template
             .replicas
@@ -76,25 +79,25 @@ impl<'a> StatusFold<'a> {
             generation: template.generation,
             is_current: current,
         };
-        let carried = items.iter().any(CellView::carries_observed_generation);
+        let carried = cells().any(CellView::carries_observed_generation);
         let observed_generation =
             translation.translate(carried, true, former.generations.observed_generation);
 
         let formers = &former.conditions;
         let mut conditions = match single {
             Some(single) => single.conditions().to_vec(),
-            None => join(cells, formers),
+            None => join(cells(), formers),
         };
         translation.translate_conditions(&mut conditions, formers, items);
 
-        let cells_reporting = cells_reporting(self, cells, former, template.shown, now);
+        let cells_reporting = cells_reporting(self, cells(), former, template.shown, now);
         if let Some(reporting) = &cells_reporting {
-            if first.name().is_none() {
+            if first.name.is_none() {
                 require_known_cell(&mut conditions, reporting);
             }
             require_reachable(
                 &mut conditions,
-                cells,
+                cells(),
                 &self.unreachable,
                 formers,
                 template.shown,
@@ -108,7 +111,7 @@ impl<'a> StatusFold<'a> {
                 template_replicas: Some(*total),
             },
             _ => cell
-                .name()
+                .name
                 .and_then(|name| memory.get(name))
                 .map(AssignedShare::of)
                 .unwrap_or_default(),
@@ -118,10 +121,10 @@ impl<'a> StatusFold<'a> {
         let mut reporting_cell = None;
         if let Some(single) = single {
             let has_reported = !matches!(single.source, Source::Nothing);
-            reporting_cell = single.name().filter(|_| has_reported);
+            reporting_cell = single.name.filter(|_| has_reported);
         } else {
-            entries.reserve_exact(cells.len());
-            let cells = cells.iter().enumerate();
+            entries.reserve_exact(cells().count());
+            let cells = cells().enumerate();
             let entry = |(index, cell)| CellEntry::of(cell, assigned(index, cell));
             entries.extend(cells.filter_map(entry));
         }
@@ -135,7 +138,7 @@ impl<'a> StatusFold<'a> {
         let status = RenderedStatus {
             cells: entries,
             conditions,
-            counters: sum(cells),
+            counters: sum(cells()),
             observed_generation,
             others: single
                 .and_then(|single| single.whole)

@@ -38,9 +38,9 @@ enum ReportingProblem<'f, 'a> {
 ///
 /// The transition time is kept while the condition is False on the hub or in `shown`. If a cell is unreachable, the
 /// time in `shown` has precedence. Otherwise the time on the hub has precedence. `cells` are the views of the cells.
-pub(super) fn cells_reporting<'a>(
+pub(super) fn cells_reporting<'k, 'a: 'k>(
     fold: &StatusFold<'a>,
-    cells: &[CellView<'_, 'a>],
+    cells: impl Iterator<Item = &'k CellView<'k, 'a>>,
     former: &StatusView<'a>,
     shown: &[api::Condition],
     now: Timestamp,
@@ -62,7 +62,7 @@ pub(super) fn cells_reporting<'a>(
     };
     let count = problems().count();
     let reasons = problems().map(|(_, problem)| problem.reason());
-    let reason = reasons.min_by_key(|reason| severity(reason))?.to_owned();
+    let reason = reasons.min_by_key(|reason| severity(reason))?;
     // Cuts long texts, so that the message contains the name of every cell. If there are too many cells, the message
     // contains only the first ones.
     let max_per_cell = MESSAGE_MAX
@@ -92,14 +92,14 @@ pub(super) fn cells_reporting<'a>(
 }
 
 /// Returns the unreachable cells below lower hubs that are not unreachable themselves.
-fn problems_below<'k, 'a>(
-    fold: &'k StatusFold<'a>,
-    cells: &'k [CellView<'_, 'a>],
-) -> Vec<(&'k str, ReportingProblem<'k, 'a>)> {
+fn problems_below<'f, 'k, 'a: 'k>(
+    fold: &'f StatusFold<'a>,
+    cells: impl Iterator<Item = &'k CellView<'k, 'a>>,
+) -> Vec<(&'k str, ReportingProblem<'f, 'a>)> {
     if fold.unreachable.is_empty() {
         return Vec::new();
     }
-    let names = cells.iter().filter_map(CellView::name);
+    let names = cells.filter_map(|cell| cell.name);
     let below = names.filter(|name| {
         let cluster = cluster_of(name);
         cluster != *name && fold.unreachable.of_cell(cluster).is_none()
@@ -120,13 +120,15 @@ fn severity(reason: &str) -> u8 {
     }
 }
 
-impl<'f> ReportingProblem<'f, '_> {
-    fn reason(self) -> &'f str {
+impl ReportingProblem<'_, '_> {
+    fn reason(self) -> &'static str {
         match self {
             Self::Unreachable(_) => CELL_UNREACHABLE,
             Self::Missing(MissingReport::NotApplied { .. }) => CELL_NOT_APPLIED,
             Self::Missing(MissingReport::NotReported) => CELL_NOT_REPORTED,
-            Self::Below(condition) => &condition.reason,
+            Self::Below(condition) if condition.reason == CELL_NOT_APPLIED => CELL_NOT_APPLIED,
+            // A cell can claim to be a lower hub. It must not choose another reason.
+            Self::Below(_) => CELL_NOT_REPORTED,
         }
     }
 

@@ -45,7 +45,7 @@ pub(super) fn shares<'k>(
                 generations.assigned_replicas.map(i64::from),
                 generations.assigned_min_replicas.map(i64::from),
             );
-            Some((item.name()?, saturated(share?.max(0))))
+            Some((item.name?, saturated(share?.max(0))))
         })
         .collect()
 }
@@ -127,10 +127,10 @@ pub(super) fn share_of(
     index: usize,
     cell: &CellView<'_, '_>,
 ) -> Option<i32> {
-    if let Some(share) = cell.share_below() {
-        return share;
+    if let Some(entry) = cell.entry_below() {
+        return entry.assigned_replicas;
     }
-    let name = cluster_of(cell.name()?);
+    let name = cluster_of(cell.name?);
     // If no item is of a lower hub, the order of the shares is the order of the cells.
     let at = shares.get(index).filter(|(of, _)| *of == name);
     let found = || {

@@ -188,6 +188,11 @@ impl<'a> StatusView<'a> {
         self.names_cells() || is_without_report()
     }
 
+    /// Returns the name of the only cell of a lower hub.
+    pub(crate) fn only_cell(&self) -> Option<&str> {
+        self.reporting_cell().filter(|_| self.cells().is_empty())
+    }
+
     /// Returns the condition `CellsReporting` of a lower hub, while some of its cells do not report.
     pub(crate) fn problem_below(&self) -> Option<&ConditionView<'a>> {
         let reporting = self.cells_reporting();

@@ -23,7 +23,7 @@ use super::NOW;
 use crate::fold::{ResourceTemplate, StatusFold, StatusView};
 use crate::raw::same;
 use cells::{ReportedCell, all_current, cells};
-use generate::{Round, histories};
+use generate::{Round, histories, histories_of_lower_hubs};
 
 /// Number of histories if `PROPTEST_CASES` is not set.
 const CASES: u32 = 100_000;
@@ -64,21 +64,10 @@ proptest! {
         let mut former = None;
         let mut parts = Parts::default();
         for round in &history.rounds {
-            let items: Vec<_> = round.items.iter().map(|item| to_raw_value(item).unwrap()).collect();
-            order_and_grouping_of_items_do_not_matter(&items, round, former.as_deref())?;
-            let Some(text) = render(&fold(&items), round, former.as_deref(), NOW) else {
-                prop_assert!(items.is_empty());
+            let Some(text) = folded(round, former.as_deref())? else {
                 continue;
             };
-            prop_assert!(!items.is_empty());
-            let again = render(&fold(&items), round, Some(&text), LATER);
-            prop_assert_eq!(again.as_deref(), Some(text.as_str()), "the same items again");
-            the_fast_and_the_general_way_give_the_same_answer(round, former.as_deref())?;
-            let change = change(&fold(&items), round, former.as_deref());
-            prop_assert_eq!(change.is_none(), former.as_deref().is_some_and(|former| same(former, &text)));
-            prop_assert!(change.is_none_or(|change| change == text));
             let status: Value = serde_json::from_str(&text).unwrap();
-            prop_assert_eq!(schema::violations(&status), Vec::<String>::new());
             let cells = cells(&round.items);
             one_reporting_cell_gives_its_status(&cells, &status)?;
             silent_cells_are_named(&cells, &status)?;
@@ -88,6 +77,73 @@ proptest! {
             former = Some(text);
         }
     }
+}
+
+proptest! {
+    #![proptest_config(config(CASES / 10))]
+
+    #[test]
+    fn what_claims_to_be_of_a_lower_hub_obeys_the_laws_of_merge(history in histories_of_lower_hubs()) {
+        let mut former = None;
+        for round in &history.rounds {
+            if let Some(text) = folded(round, former.as_deref())? {
+                let status: Value = serde_json::from_str(&text).unwrap();
+                only_the_fold_says_which_cells_report(&status)?;
+                former = Some(text);
+            }
+        }
+    }
+}
+
+/// `CellsReporting` must exist once, while it is False, with a reason of the fold.
+fn only_the_fold_says_which_cells_report(status: &Value) -> Result<(), TestCaseError> {
+    let of = |it: &Value| it["conditions"].as_array().cloned().unwrap_or_default();
+    let is_own = |condition: &Value| condition["type"] == "CellsReporting";
+    let own: Vec<_> = of(status).into_iter().filter(is_own).collect();
+    prop_assert!(own.len() < 2, "{own:?}");
+    for condition in own {
+        prop_assert_eq!(&condition["status"], "False");
+        let reason = condition["reason"].as_str().unwrap();
+        prop_assert!(
+            ["CellNotApplied", "CellNotReported"].contains(&reason),
+            "{reason}"
+        );
+    }
+    for cell in status["cells"].as_array().into_iter().flatten() {
+        prop_assert!(!of(cell).iter().any(is_own), "{cell}");
+    }
+    Ok(())
+}
+
+/// Folds the items of a round. Returns `None` if there are none. Checks the laws that hold for all items.
+fn folded(round: &Round, former: Option<&str>) -> Result<Option<String>, TestCaseError> {
+    let items: Vec<_> = round
+        .items
+        .iter()
+        .map(|item| to_raw_value(item).unwrap())
+        .collect();
+    order_and_grouping_of_items_do_not_matter(&items, round, former)?;
+    let Some(text) = render(&fold(&items), round, former, NOW) else {
+        prop_assert!(items.is_empty());
+        return Ok(None);
+    };
+    prop_assert!(!items.is_empty());
+    let again = render(&fold(&items), round, Some(&text), LATER);
+    prop_assert_eq!(
+        again.as_deref(),
+        Some(text.as_str()),
+        "the same items again"
+    );
+    the_fast_and_the_general_way_give_the_same_answer(round, former)?;
+    let change = change(&fold(&items), round, former);
+    prop_assert_eq!(
+        change.is_none(),
+        former.is_some_and(|former| same(former, &text))
+    );
+    prop_assert!(change.is_none_or(|change| change == text));
+    let status: Value = serde_json::from_str(&text).unwrap();
+    prop_assert_eq!(schema::violations(&status), Vec::<String>::new());
+    Ok(Some(text))
 }
 
 fn fold(items: &[Box<RawValue>]) -> StatusFold<'_> {

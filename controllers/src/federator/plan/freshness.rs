@@ -34,7 +34,7 @@ pub(super) fn fresh(
     let text = match nowhere(binding) {
         Some((since, message)) => no_matching_cell(&template, since, message),
         None => {
-            let known = CellReports::of(binding, cells.state, shown, now);
+            let known = CellReports::of(copy, binding, cells.state, shown, now);
             // Before the first cell has reported, a missing report is normal.
             let adds = known.is_marked || known.is_missing && hub.is_some();
             adds.then(|| known.fold.render(&template, now)).flatten()
@@ -54,6 +54,7 @@ struct CellReports<'a> {
 
 impl<'a> CellReports<'a> {
     fn of(
+        copy: &WorkloadDeployment,
         binding: &'a ResourceBinding,
         state: &dyn Fn(&str) -> CellState,
         shown: &[Condition],
@@ -81,7 +82,11 @@ impl<'a> CellReports<'a> {
         let mut marks: Vec<_> = cells.into_iter().filter_map(mark).collect();
         // The mark of a lower hub is also one of each cell below it.
         let clusters: BTreeSet<_> = marks.iter().map(|(cluster, _)| cluster.clone()).collect();
-        let below = fold.cells_below();
+        let former = copy.status.as_ref();
+        let several = former.map_or(&[][..], |status| &status.cells).iter();
+        let remembered = several.map(|cell| cell.name.as_str());
+        let remembered = remembered.chain(former.and_then(|it| it.reporting_cell.as_deref()));
+        let below = fold.cells_below(remembered).into_iter();
         let below = below.filter(|cell| !clusters.contains(cluster_of(cell)));
         marks.extend(below.filter_map(mark));
         let is_marked = !marks.is_empty();

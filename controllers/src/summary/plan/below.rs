@@ -3,20 +3,22 @@
 use std::collections::BTreeMap;
 
 use api::WorkloadDeployment;
-use api::identity::CLUSTER_SEPARATOR;
 use api::workload_deployment::{CELL_NOT_APPLIED, CELL_NOT_REPORTED, CELLS_REPORTING};
+use interpreters::fold::{below_name, is_below};
 use serde_json::{Value, json};
 
 /// Returns the last report of each cell below a lower hub, by the name of the cell. `report` is the status of the lower
-/// hub's object. It is empty if the status is that of a cell.
+/// hub's object.
 pub(super) fn reported(lower_hub: &str, report: &Value) -> BTreeMap<String, Value> {
-    let full = |cell: &str| format!("{lower_hub}{CLUSTER_SEPARATOR}{cell}");
-    let name = |status: &Value, field| Some(full(status.get(field)?.as_str()?));
+    let name = |status: &Value, field| Some(below_name(lower_hub, status.get(field)?.as_str()?));
     let cells = report.get("cells").and_then(Value::as_array);
-    let several = cells.into_iter().flatten();
-    let several = several.filter_map(|cell| Some((name(cell, "name")?, cell.clone())));
+    if let Some(cells) = cells.filter(|cells| !cells.is_empty()) {
+        let cells = cells.iter();
+        let named = cells.filter_map(|cell| Some((name(cell, "name")?, cell.clone())));
+        return named.collect();
+    }
     let single = name(report, "reportingCell").map(|cell| (cell, report.clone()));
-    several.chain(single).collect()
+    single.into_iter().collect()
 }
 
 /// Returns the last report of each cell below a lower hub that does not report, as far as the hub remembers it.
@@ -24,10 +26,7 @@ pub(super) fn remembered(lower_hub: &str, copy: &WorkloadDeployment) -> BTreeMap
     let Some(status) = &copy.status else {
         return BTreeMap::new();
     };
-    let is_below = |cell: &str| {
-        let rest = cell.strip_prefix(lower_hub);
-        rest.is_some_and(|rest| rest.starts_with(CLUSTER_SEPARATOR))
-    };
+    let is_below = |cell: &str| is_below(cell, lower_hub);
     let several = status.cells.iter().filter(|cell| is_below(&cell.name));
     let several = several.map(|cell| (cell.name.clone(), json!(cell)));
     let single = status.reporting_cell.iter().filter(|cell| is_below(cell));

@@ -138,26 +138,33 @@ pub(super) fn cells(
         let item = items.remove(&name);
         let standing = standing(&name, item.as_ref(), is_selected, observed);
         let report = item.as_ref().and_then(Item::report);
-        let cells_below = match report {
-            Some(report) => below::reported(&name, report),
-            None => below::remembered(&name, copy),
-        };
+        let is_lower_hub = (observed.is_lower_hub)(&name);
+        let report = report.filter(|_| is_lower_hub);
+        let mut cells_below = report
+            .map(|report| below::reported(&name, report))
+            .unwrap_or_default();
         let problem = report.and_then(below::problem);
+        let problem = problem.map(|(reason, message)| match &standing {
+            (RowState::Unreachable, _) => standing.clone(),
+            _ => (RowState::NotReported, Some((reason, message, None))),
+        });
+        let mut of_cells = &standing;
+        if cells_below.is_empty() && is_lower_hub {
+            cells_below = below::remembered(&name, copy);
+            of_cells = problem.as_ref().unwrap_or(&standing);
+        }
         if cells_below.is_empty() && problem.is_none() {
             let status = item.and_then(Item::into_report);
             let status = status.or_else(|| reads_status.then(|| remembered(copy, &name))?);
             cells.push(cell(name, standing, status));
             continue;
         }
-        let of_cells = cells_below.into_iter().map(|(below, status)| {
-            let standing = standing_below(&below, &standing, observed);
+        let rows = cells_below.into_iter().map(|(below, status)| {
+            let standing = standing_below(&below, of_cells, observed);
             cell(below, standing, Some(status))
         });
-        cells.extend(of_cells);
-        if let Some((reason, message)) = problem {
-            let standing = (RowState::NotReported, Some((reason, message, None)));
-            cells.push(cell(name, standing, None));
-        }
+        cells.extend(rows);
+        cells.extend(problem.map(|problem| cell(name, problem, None)));
     }
     cells
 }

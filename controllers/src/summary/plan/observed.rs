@@ -17,6 +17,9 @@ pub(in crate::summary) struct Observed<'a> {
     pub(in crate::summary) instances: Vec<ObservedInstance>,
     /// Returns the state of a cell.
     pub(in crate::summary) cell: &'a dyn Fn(&str) -> CellState,
+    /// Returns whether a Cluster of the hub is a lower hub, as its label says. A report alone does not prove it: each
+    /// cell could claim that any number of cells are below it.
+    pub(in crate::summary) is_lower_hub: &'a dyn Fn(&str) -> bool,
     /// The rows of the last evaluation.
     pub(in crate::summary) former: &'a [SummaryRow],
     pub(in crate::summary) now: Timestamp,

@@ -67,8 +67,7 @@ fn cell_state(cell: &str) -> CellState {
         message: message.to_owned(),
     };
     match cell {
-        "away" => unreachable(Some(BEFORE.parse().unwrap()), "no answer"),
-        "dfw.away" => unreachable(Some(BEFORE.parse().unwrap()), "no answer"),
+        "away" | "dfw.away" => unreachable(Some(BEFORE.parse().unwrap()), "no answer"),
         "gone" => unreachable(None, "its Cluster does not exist"),
         _ => CellState::Reachable,
     }
@@ -79,6 +78,7 @@ fn observed(deployments: Vec<ObservedDeployment>) -> Observed<'static> {
         deployments,
         instances: Vec::new(),
         cell: &cell_state,
+        is_lower_hub: &|cluster| ["dfw", "ord"].contains(&cluster),
         former: &[],
         now: now(),
     }
@@ -257,14 +257,37 @@ fn each_cell_below_a_lower_hub_has_a_row() {
     assert_eq!(brief(&rows), expected);
     assert_eq!(rows[0].message.as_deref(), Some("a2: not applied yet"));
 
-    // A lower hub that does not report.
+    // Only its label makes a Cluster a lower hub.
+    of_lower_hub["clusterName"] = json!("evil");
+    let rows = one(present(&["evil"], &json!([of_lower_hub])));
+    assert_eq!(brief(&rows), ["evil Reported - 4"]);
+
+    // A lower hub that does not report, or whose cells have not reported to it again.
     let mut status = report(4);
     status["cells"] = json!([entry("dfw.a1", 3), entry("dfw-2", 1)]);
-    let silent = json!([{"clusterName": "dfw", "applied": true}, item("dfw-2", 1)]);
-    let targets = binding(&["dfw", "dfw-2"], &silent);
-    let rows = one(HubCopy::Present(copy_with(&status), Some(targets)));
-    let expected = ["dfw-2 Reported - 1", "dfw.a1 NotReported CellNotReported 3"];
-    assert_eq!(brief(&rows), expected);
+    let silent = json!({"clusterName": "dfw", "applied": true});
+    let mut anew = silent.clone();
+    anew["status"] = report(0);
+    anew["status"]["conditions"] = of_lower_hub["status"]["conditions"].take();
+    for (item_of_lower_hub, expected) in [
+        (
+            silent,
+            vec!["dfw-2 Reported - 1", "dfw.a1 NotReported CellNotReported 3"],
+        ),
+        (
+            anew,
+            vec![
+                "dfw NotReported CellNotApplied -",
+                "dfw-2 Reported - 1",
+                "dfw.a1 NotReported CellNotApplied 3",
+            ],
+        ),
+    ] {
+        let items = json!([item_of_lower_hub, item("dfw-2", 1)]);
+        let targets = binding(&["dfw", "dfw-2"], &items);
+        let rows = one(HubCopy::Present(copy_with(&status), Some(targets)));
+        assert_eq!(brief(&rows), expected);
+    }
 }
 
 /// Otherwise each evaluation would change the status.

@@ -130,6 +130,11 @@ fn items() -> Vec<Generator> {
             format!("{after}]}}}}"),
         )
     };
+    let beside_a_lower_hub = |name, piece| {
+        let before = r#"{"metadata":{"generation":1},"spec":{"replicas":1}},"aggregatedStatus":[{"clusterName":"a","status":{"reportingCell":""}},"#;
+        let before = deployment("AggregateStatus", before);
+        Generator::new(name, before, piece, "]}}")
+    };
     vec![
         items("items-that-are-numbers", "0,", ""),
         items("empty-items", "{},", ""),
@@ -159,6 +164,20 @@ fn items() -> Vec<Generator> {
             "named-items-with-a-reporting-cell",
             r#"{"status":{"reportingCell":"x"},"clusterName":"@"},"#,
             "",
+        ),
+        beside_a_lower_hub("items-beside-a-lower-hub", r#"{"clusterName":"@"},"#),
+        beside_a_lower_hub(
+            "reports-beside-a-lower-hub",
+            r#"{"clusterName":"@","status":{"selector":""}},"#,
+        ),
+        Generator::new(
+            "cells-of-a-lower-hub",
+            deployment(
+                "AggregateStatus",
+                r#"{"metadata":{"generation":1},"spec":{"replicas":1}},"aggregatedStatus":[{"clusterName":"a","status":{"cells":["#,
+            ),
+            r#"{"currentReplicas":0,"desiredReplicas":0,"name":"@","readyReplicas":0,"replicas":0},"#,
+            "]}}]}}",
         ),
         items(
             "named-items-without-conditions",

@@ -1,5 +1,7 @@
 //! Tests of items from lower hubs. `laws/levels.rs` compares them with items from the cells themselves.
 
+use std::iter;
+
 use serde_json::{Value, json};
 
 use super::{aggregate, aggregate_at, condition, hub, report, with_status};
@@ -182,7 +184,7 @@ fn a_dead_cell_below_and_a_dead_lower_hub_are_shown() {
     .to_string();
     let rendered = |marks: &[&str]| {
         let mut fold = StatusFold::of_items(&items).unwrap();
-        assert_eq!(fold.cells_below().collect::<Vec<_>>(), ["dfw.a1", "dfw.a2"]);
+        assert_eq!(fold.cells_below(iter::empty()), ["dfw.a1", "dfw.a2"]);
         let mark = Unreachable {
             since: NOW.parse().unwrap(),
             message: "no answer".into(),
@@ -235,4 +237,107 @@ fn a_settled_lower_hub_changes_nothing() {
         ),
         None
     );
+}
+
+#[test]
+fn a_silent_lower_hub_keeps_the_generation_and_the_names_of_its_cells() {
+    let of_two = lower_hub("dfw", 1, 4, &[entry("a1", 2, 4), entry("a2", 2, 4)]);
+    let first = aggregate(&hub(1, 4), &[of_two]);
+    assert_eq!(first["observedGeneration"], 1);
+    for silent in [
+        json!({"clusterName": "dfw", "applied": false, "appliedMessage": "denied"}),
+        json!({"clusterName": "dfw", "applied": true, "status": lower_hub_without_reports()}),
+    ] {
+        let items = json!([silent]).to_string();
+        let fold = StatusFold::of_items(&items).unwrap();
+        let remembered = ["dfw.a1", "dfw.a2", "dfw-2", "dfw-2.a1"].into_iter();
+        assert_eq!(fold.cells_below(remembered), ["dfw.a1", "dfw.a2"]);
+
+        let status = aggregate(&with_status(hub(1, 4), first.clone()), &[silent.clone()]);
+        assert_eq!(status["observedGeneration"], 1);
+        assert_eq!(status["cells"], first["cells"]);
+        assert_eq!(of_type(&status, "Available")["observedGeneration"], 1);
+        // One of several cells that has reported is not the only one.
+        let mut one = first.clone();
+        one["cells"].as_array_mut().unwrap().pop();
+        let status = aggregate(&with_status(hub(1, 4), one), &[silent]);
+        assert_eq!(names(&status), ["dfw.a1"]);
+        assert_eq!(status["cells"][0]["assignedReplicas"], 2);
+        assert_eq!(status.get("reportingCell"), None);
+    }
+}
+
+#[test]
+fn a_cell_that_claims_to_be_a_lower_hub_does_not_speak_for_others() {
+    let reporting = json!({
+        "type": "CellsReporting", "status": "True", "reason": "Fine", "message": "m", "lastTransitionTime": NOW,
+    });
+    let mut of_cell = entry("x", 1, 1);
+    of_cell["conditions"]
+        .as_array_mut()
+        .unwrap()
+        .push(reporting.clone());
+    let evil = lower_hub("evil", 1, 1, &[of_cell]);
+    let silent = json!({"clusterName": "good", "applied": true});
+    let status = aggregate(&hub(1, 2), &[evil, silent.clone()]);
+    let conditions = status["conditions"].as_array().unwrap();
+    let own: Vec<_> = conditions
+        .iter()
+        .filter(|it| it["type"] == "CellsReporting")
+        .collect();
+    assert_eq!(own.len(), 1);
+    assert_eq!(own[0]["message"], "good: no status reported");
+
+    let mut evil = lower_hub("evil", 1, 1, &[entry("x", 1, 1)]);
+    let mut reporting = reporting;
+    reporting["status"] = json!("False");
+    for reason in ["HubRefused", "CellUnreachable", "NoMatchingCell"] {
+        reporting["reason"] = json!(reason);
+        evil["status"]["conditions"] = json!([reporting]);
+        let items = [evil.clone(), json!({"clusterName": "good"})];
+        let status = aggregate(&hub(1, 2), &items);
+        assert_eq!(
+            of_type(&status, "CellsReporting")["reason"],
+            "CellNotApplied"
+        );
+        let status = aggregate(&hub(1, 2), &[evil.clone(), silent.clone()]);
+        assert_eq!(
+            of_type(&status, "CellsReporting")["reason"],
+            "CellNotReported"
+        );
+    }
+}
+
+#[test]
+fn cells_with_long_names_are_not_mixed_up() {
+    let long = |end: &str| format!("{}.{end}", "x".repeat(63));
+    let cells = [entry(&long("a1"), 2, 4), entry(&long("a2"), 2, 4)];
+    let items = json!([lower_hub("dfw", 1, 4, &cells)]).to_string();
+    let mut fold = StatusFold::of_items(&items).unwrap();
+    let below = fold.cells_below(iter::empty());
+    assert_eq!(
+        below,
+        [format!("dfw.{}", long("a1")), format!("dfw.{}", long("a2"))]
+    );
+    let mark = Unreachable {
+        since: NOW.parse().unwrap(),
+        message: "no answer".into(),
+    };
+    fold.mark_unreachable([(below[0].as_str(), mark)]);
+    let template = ResourceTemplate {
+        generation: Some(1),
+        min_replicas: Some(4),
+        replicas: None,
+        status: None,
+        shown: &[],
+    };
+    let status = fold.render(&template, NOW.parse().unwrap()).unwrap();
+    let status: Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(names(&status), below);
+    assert_eq!(status["replicas"], 4);
+    assert_eq!(status["observedGeneration"], 1);
+    let message = of_type(&status, "CellsReporting")["message"]
+        .as_str()
+        .unwrap();
+    assert!(message.starts_with(&below[0]), "{message}");
 }

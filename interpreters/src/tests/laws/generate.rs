@@ -7,6 +7,8 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::{Map, Number, Value, json};
 
+use super::COUNTERS;
+
 /// The successive calls about one object.
 #[derive(Clone, Debug)]
 pub(super) struct ReportHistory {
@@ -61,6 +63,10 @@ const TEXTS: [&str; 7] = [
     "\u{0}\"\\\u{202e}☃",
     "null",
 ];
+/// Names of cells below lower hubs.
+const NAMES_BELOW: [&str; 6] = ["a", "b", "a.b", "", "not a name", LONG_NAME];
+const LONG_NAME: &str =
+    "us-east-1-with-a-very-long-name.dfw-with-a-very-long-name.a1-with-a-long-name";
 const SELECTORS: [&str; 3] = ["uid=a", "uid=b", ""];
 const REASONS: [&str; 4] = ["Stable", "A", "not a reason", ""];
 
@@ -99,6 +105,39 @@ pub(super) fn histories() -> impl Strategy<Value = ReportHistory> {
         ReportHistory {
             rounds: rounds.collect(),
         }
+    })
+}
+
+/// Generates histories in which some items claim to be of lower hubs: their status names cells.
+pub(super) fn histories_of_lower_hubs() -> impl Strategy<Value = ReportHistory> {
+    let name = || select(NAMES_BELOW.to_vec());
+    let entry = (status(), name()).prop_map(|(mut entry, name)| {
+        entry["name"] = json!(name);
+        for counter in COUNTERS {
+            let number = entry[counter]
+                .as_i64()
+                .and_then(|it| i32::try_from(it).ok());
+            entry[counter] = json!(number.unwrap_or_default());
+        }
+        entry
+    });
+    let claim = (
+        option::of(vec(entry, 0..3)),
+        option::of(name()),
+        prop::bool::weighted(0.7),
+    );
+    (histories(), vec(claim, 12)).prop_map(|(mut history, claims)| {
+        let rounds = history.rounds.iter_mut();
+        let statuses = rounds.flat_map(|round| &mut round.items);
+        let statuses = statuses.filter_map(|item| item.get_mut("status")?.as_object_mut());
+        for (status, (cells, reporting_cell, claims)) in statuses.zip(claims) {
+            if claims {
+                status.extend(cells.map(|cells| ("cells".to_owned(), json!(cells))));
+                let reporting_cell = reporting_cell.map(|it| json!(it));
+                status.extend(reporting_cell.map(|it| ("reportingCell".to_owned(), it)));
+            }
+        }
+        history
     })
 }
 

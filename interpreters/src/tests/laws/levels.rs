@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use api::identity::cluster_of;
 use jiff::Timestamp;
 use proptest::collection::vec;
 use proptest::option;
@@ -44,6 +45,8 @@ struct CellRound {
 struct LevelsRound {
     /// Whether the cells have the shares of this total.
     adds_up: bool,
+    /// The Cluster whose cells do not report. A lower hub does not report as a whole, and its cells do not change.
+    silent: Option<&'static str>,
     cells: Vec<CellRound>,
 }
 
@@ -83,8 +86,13 @@ fn cell_round() -> impl Strategy<Value = CellRound> {
 
 /// Returns the Clusters of the hub, whether each cell has all replicas (Duplicated), and the rounds.
 fn histories() -> impl Strategy<Value = (&'static [Cluster], bool, Vec<LevelsRound>)> {
-    let round = (prop::bool::weighted(0.8), vec(cell_round(), CELLS));
-    let round = round.prop_map(|(adds_up, cells)| LevelsRound { adds_up, cells });
+    let silent = option::weighted(0.2, select(CLUSTERS.map(|(cluster, _)| cluster).to_vec()));
+    let round = (prop::bool::weighted(0.8), silent, vec(cell_round(), CELLS));
+    let round = round.prop_map(|(adds_up, silent, cells)| LevelsRound {
+        adds_up,
+        silent,
+        cells,
+    });
     let clusters = prop_oneof![
         3 => Just(&CLUSTERS[..]),
         1 => Just(&CLUSTERS[..1]),
@@ -102,7 +110,10 @@ proptest! {
         let mut flat = None;
         for (generation, round) in (1..).zip(&rounds) {
             hub.advance(generation, round);
-            let items = hub.cells().map(|(name, cell)| item(&flat_name(&name), cell.report(None)));
+            let items = hub.cells().map(|(name, cell)| {
+                let is_silent = hub.silent.is_some_and(|it| it == cluster_of(&name));
+                item(&flat_name(&name), cell.report(None).filter(|_| !is_silent))
+            });
             let (items, total): (Vec<_>, _) = (items.collect(), hub.total);
             let marks: Vec<_> = hub.marks.iter().map(|name| flat_name(name)).collect();
             let flat_with = |marks| render(&items, marks, generation, total, flat.as_deref());
@@ -194,6 +205,7 @@ struct Hub {
     lower_hubs: BTreeMap<&'static str, Option<String>>,
     marks: Vec<String>,
     is_duplicated: bool,
+    silent: Option<&'static str>,
 }
 
 impl Hub {
@@ -203,9 +215,13 @@ impl Hub {
             let cells = if cells.is_empty() { &[""][..] } else { cells };
             cells.iter().map(move |cell| (*cluster, *cell))
         });
+        self.silent = round.silent;
         let first = round.cells.first().map_or(1, |cell| cell.share);
         for (name, cell) in names.zip(&round.cells) {
             let state = self.cells.entry(name).or_default();
+            if round.silent == Some(name.0) && state.round.is_some() {
+                continue;
+            }
             if cell.acts {
                 state.acted = generation;
                 state.share = if self.is_duplicated {
@@ -216,7 +232,7 @@ impl Hub {
             }
             // A cell that does not act shows the state of another time, but its conditions are about its own generation.
             state.round = Some(cell.clone());
-            state.has_reported |= state.report(None).is_some();
+            state.has_reported |= round.silent != Some(name.0) && state.report(None).is_some();
         }
         let sum = self.cells.values().map(|it| it.share).sum();
         let total = if self.is_duplicated { first } else { sum };
@@ -247,6 +263,9 @@ impl Hub {
             .iter()
             .filter(|((of, _), _)| *of == cluster)
             .collect();
+        if self.silent == Some(cluster) {
+            return item(cluster, None);
+        }
         if let [((_, ""), cell)] = cells.as_slice() {
             return item(cluster, cell.report(None));
         }

@@ -1,0 +1,40 @@
+//! The names under which the fold stores cells. A name is in the request, so it can be anything.
+
+use std::borrow::Cow;
+
+use api::identity::CLUSTER_SEPARATOR;
+
+/// Stands for a name that no cell can have. A Cluster can have this name.
+const UNNAMED: &str = "unnamed";
+/// Longest name of a Cluster, in bytes. Karmada allows 48. Messages repeat the name for each condition.
+const NAME_MAX: usize = 63;
+/// Longest name of a cell on its lower hub, in bytes. With several levels it has several labels.
+const NAME_BELOW_MAX: usize = 253;
+
+/// Returns the name under which the fold stores a Cluster.
+pub(super) fn kept_name<'a>(cluster: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
+    match cluster.into() {
+        name if is_usable(&name, NAME_MAX) => name,
+        _ => UNNAMED.into(),
+    }
+}
+
+/// Returns the name of a cell below a lower hub. `cell` is its name on the lower hub. A name that no cell can have is
+/// replaced.
+pub fn below_name(lower_hub: &str, cell: &str) -> String {
+    let is_usable = is_usable(cell, NAME_BELOW_MAX);
+    let cell = if is_usable { cell } else { UNNAMED };
+    format!("{lower_hub}{CLUSTER_SEPARATOR}{cell}")
+}
+
+/// Returns whether this is the name of a cell below the lower hub.
+pub fn is_below(cell: &str, lower_hub: &str) -> bool {
+    let rest = cell.strip_prefix(lower_hub);
+    rest.is_some_and(|rest| rest.starts_with(CLUSTER_SEPARATOR))
+}
+
+/// Returns whether a name is not empty, is not too long, and has only characters that need no escape in JSON.
+fn is_usable(name: &str, max: usize) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
+    (1..=max).contains(&name.len()) && name.bytes().all(is_plain)
+}
