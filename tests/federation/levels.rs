@@ -19,7 +19,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::fixture::{self, ORD, Space, WITHIN, create, patch, until_none, workload};
+use crate::fixture::{self, ORD, Space, WITHIN, create, is_ready, patch, until_none, workload};
 use crate::settled;
 pub(crate) use dead_cell::a_dead_cell_below;
 
@@ -87,7 +87,8 @@ fn web(image: &str) -> Value {
     web
 }
 
-/// Creates the Workloads. The Instances of all cells appear in the project, each with a name of its own.
+/// Creates the Workloads. The hub's status has the cells below, and the Instances of all cells appear in the project, each
+/// with a name of its own.
 async fn create_all(space: &Space<'_>, staying: &Space<'_>) -> anyhow::Result<()> {
     staying
         .create_workload("web", &[("all", &[CITY, "ORD"], 1)])
@@ -100,6 +101,13 @@ async fn create_all(space: &Space<'_>, staying: &Space<'_>) -> anyhow::Result<()
     eprintln!("settled after {:.1} s", begin.elapsed().as_secs_f64());
     staying.until_settled("web", 3).await?;
 
+    let deployment: WorkloadDeployment = space.on_hub().get("web-all-dfw").await?;
+    let cells = deployment.status.unwrap_or_default().cells;
+    let cells: Vec<_> = cells
+        .iter()
+        .map(|it| (&*it.name, it.ready_replicas))
+        .collect();
+    ensure!(cells == CELLS_BELOW.map(|cell| (cell, 2)), "{cells:?}");
     let shown = until_shown(space, |_| true).await?;
     let names: BTreeSet<_> = shown.iter().map(ResourceExt::name_any).collect();
     for name in [
@@ -122,7 +130,7 @@ async fn create_all(space: &Space<'_>, staying: &Space<'_>) -> anyhow::Result<()
     Ok(())
 }
 
-/// Waits until the project has two Instances of each cell, and this holds for all of them. Returns them.
+/// Waits until the project has two ready Instances of each cell, and this holds for all of them. Returns them.
 async fn until_shown(
     space: &Space<'_>,
     holds: impl Fn(&Instance) -> bool,
@@ -130,7 +138,7 @@ async fn until_shown(
     let instances = space.in_project::<Instance>();
     wait::eventually("two Instances of each cell", WITHIN, || async {
         let shown = instances.list(&ListParams::default()).await?.items;
-        let cells = shown.iter().filter(|it| holds(it));
+        let cells = shown.iter().filter(|it| is_ready(it) && holds(it));
         let mut cells: Vec<_> = cells
             .filter_map(|it| it.labels().get(SOURCE_CLUSTER))
             .collect();
