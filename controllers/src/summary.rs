@@ -150,7 +150,7 @@ impl Evaluation {
         let former = former.map_or(&[][..], |it| &it.rows);
         let cell = |cell: &str| self.hub.cells.state(cell);
         let is_lower_hub = |cluster: &str| self.hub.cells.is_lower_hub(cluster);
-        let observed = observer.observe(&query, former, &cell, &is_lower_hub, self.now);
-        evaluate(&query, &observed)
+        let facts = observer.observe(&query, former, &cell, &is_lower_hub, self.now);
+        evaluate(&query, &facts)
     }
 }

@@ -15,7 +15,7 @@ use super::unreachable::UnreachableCells;
 /// time of the latest of these marks.
 pub(super) fn require_reachable<'k, 'a: 'k>(
     conditions: &mut Vec<ConditionView<'a>>,
-    cells: impl Iterator<Item = &'k CellView<'k, 'a>> + Clone,
+    cells: &(impl Iterator<Item = &'k CellView<'k, 'a>> + Clone),
     unreachable: &UnreachableCells<'_>,
     former: &[ConditionView<'a>],
     shown: &[api::Condition],

@@ -130,7 +130,7 @@ impl<'a> StatusFold<'a> {
     /// hubs that do not report. `remembered` are the names of the cells in the former status.
     pub fn cells_below<'r>(
         &self,
-        remembered: impl Iterator<Item = &'r str> + Clone,
+        remembered: &(impl Iterator<Item = &'r str> + Clone),
     ) -> Vec<String> {
         let mut cells = Vec::new();
         for (name, item) in &self.cells {

@@ -13,7 +13,7 @@ use super::status::{Counters, saturated};
 
 /// Sums the counters of all cells. `updated_replicas` is `None` if no cell reports it.
 pub(super) fn sum<'k, 'a: 'k>(
-    cells: impl Iterator<Item = &'k CellView<'k, 'a>> + Clone,
+    cells: &(impl Iterator<Item = &'k CellView<'k, 'a>> + Clone),
 ) -> Counters {
     let total = |counter: fn(&Counters) -> i32| {
         let total: i64 = cells

@@ -125,10 +125,9 @@ impl ReportingProblem<'_, '_> {
         match self {
             Self::Unreachable(_) => CELL_UNREACHABLE,
             Self::Missing(MissingReport::NotApplied { .. }) => CELL_NOT_APPLIED,
-            Self::Missing(MissingReport::NotReported) => CELL_NOT_REPORTED,
             Self::Below(condition) if condition.reason == CELL_NOT_APPLIED => CELL_NOT_APPLIED,
             // A cell can claim to be a lower hub. It must not choose another reason.
-            Self::Below(_) => CELL_NOT_REPORTED,
+            Self::Missing(MissingReport::NotReported) | Self::Below(_) => CELL_NOT_REPORTED,
         }
     }
 

@@ -86,7 +86,7 @@ impl<'a> CellReports<'a> {
         let several = former.map_or(&[][..], |status| &status.cells).iter();
         let remembered = several.map(|cell| cell.name.as_str());
         let remembered = remembered.chain(former.and_then(|it| it.reporting_cell.as_deref()));
-        let below = fold.cells_below(remembered).into_iter();
+        let below = fold.cells_below(&remembered).into_iter();
         let below = below.filter(|cell| !clusters.contains(cluster_of(cell)));
         marks.extend(below.filter_map(mark));
         let is_marked = !marks.is_empty();

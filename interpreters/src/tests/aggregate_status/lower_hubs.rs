@@ -184,7 +184,7 @@ fn a_dead_cell_below_and_a_dead_lower_hub_are_shown() {
     .to_string();
     let rendered = |marks: &[&str]| {
         let mut fold = StatusFold::of_items(&items).unwrap();
-        assert_eq!(fold.cells_below(iter::empty()), ["dfw.a1", "dfw.a2"]);
+        assert_eq!(fold.cells_below(&iter::empty()), ["dfw.a1", "dfw.a2"]);
         let mark = Unreachable {
             since: NOW.parse().unwrap(),
             message: "no answer".into(),
@@ -251,7 +251,7 @@ fn a_silent_lower_hub_keeps_the_generation_and_the_names_of_its_cells() {
         let items = json!([silent]).to_string();
         let fold = StatusFold::of_items(&items).unwrap();
         let remembered = ["dfw.a1", "dfw.a2", "dfw-2", "dfw-2.a1"].into_iter();
-        assert_eq!(fold.cells_below(remembered), ["dfw.a1", "dfw.a2"]);
+        assert_eq!(fold.cells_below(&remembered), ["dfw.a1", "dfw.a2"]);
 
         let status = aggregate(&with_status(hub(1, 4), first.clone()), &[silent.clone()]);
         assert_eq!(status["observedGeneration"], 1);
@@ -314,7 +314,7 @@ fn cells_with_long_names_are_not_mixed_up() {
     let cells = [entry(&long("a1"), 2, 4), entry(&long("a2"), 2, 4)];
     let items = json!([lower_hub("dfw", 1, 4, &cells)]).to_string();
     let mut fold = StatusFold::of_items(&items).unwrap();
-    let below = fold.cells_below(iter::empty());
+    let below = fold.cells_below(&iter::empty());
     assert_eq!(
         below,
         [format!("dfw.{}", long("a1")), format!("dfw.{}", long("a2"))]
