@@ -1,6 +1,6 @@
 //! Tests of items from lower hubs. `laws/levels.rs` compares them with items from the cells themselves.
 
-use std::iter;
+use std::{iter, slice};
 
 use serde_json::{Value, json};
 
@@ -253,7 +253,10 @@ fn a_silent_lower_hub_keeps_the_generation_and_the_names_of_its_cells() {
         let remembered = ["dfw.a1", "dfw.a2", "dfw-2", "dfw-2.a1"].into_iter();
         assert_eq!(fold.cells_below(&remembered), ["dfw.a1", "dfw.a2"]);
 
-        let status = aggregate(&with_status(hub(1, 4), first.clone()), &[silent.clone()]);
+        let status = aggregate(
+            &with_status(hub(1, 4), first.clone()),
+            slice::from_ref(&silent),
+        );
         assert_eq!(status["observedGeneration"], 1);
         assert_eq!(status["cells"], first["cells"]);
         assert_eq!(of_type(&status, "Available")["observedGeneration"], 1);

@@ -23,6 +23,9 @@ const CLUSTERS: [Cluster; 3] = [("m", &["a", "b"]), ("m-2", &["c"]), ("n", &[])]
 const CELLS: usize = 4;
 const TYPES: [&str; 3] = ["Available", "ReplicasReady", "Other"];
 
+/// Status, message, time and generation lag of a condition.
+type CellCondition = (&'static str, &'static str, &'static str, Option<i64>);
+
 /// What a cell does in one round.
 #[derive(Clone, Debug)]
 struct CellRound {
@@ -33,8 +36,8 @@ struct CellRound {
     generation: i64,
     counters: [i32; 4],
     updated: Option<i32>,
-    /// Status, message, time and generation lag of a condition of each type.
-    conditions: Vec<Option<(&'static str, &'static str, &'static str, Option<i64>)>>,
+    /// A condition of each type.
+    conditions: Vec<Option<CellCondition>>,
     selector: Option<&'static str>,
     suspended: Option<bool>,
     is_silent: bool,
