@@ -8,6 +8,7 @@ mod plan;
 mod reconcile_tests;
 pub(crate) mod triggers;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -75,7 +76,7 @@ impl Controller for LowerHubController {
                 missing: "an administrator to create it".to_owned(),
             });
         };
-        let wanted = status(&observed);
+        let wanted = status(&observed, existing.status.as_ref());
         if existing.status.as_ref() != Some(&wanted) {
             let cells = u32::try_from(wanted.cells.len()).unwrap_or(u32::MAX);
             self.writer
@@ -100,16 +101,24 @@ impl LowerHubController {
     /// the list then.
     fn observe(&self) -> Option<Observed> {
         let clusters = self.caches.clusters.all()?;
-        let lower_hubs = &self.caches.lower_hubs;
-        let is_known = lower_hubs.refusal().is_none();
-        let names = clusters.keys().filter(|_| is_known);
-        let lower_hubs = names.filter_map(|name| {
-            let lower_hub = lower_hubs.get("", name).ok().flatten()?;
-            Some((name.clone(), lower_hub))
-        });
+        let cache = &self.caches.lower_hubs;
+        let is_known = cache.refusal().is_none() && *cache.synced().borrow();
+        let (mut lower_hubs, mut unreadable) = (BTreeMap::new(), BTreeSet::new());
+        for name in clusters.keys() {
+            match cache.get("", name) {
+                Ok(Some(lower_hub)) if is_known => {
+                    lower_hubs.insert(name.clone(), lower_hub);
+                }
+                Ok(None) if is_known => {}
+                _ => {
+                    unreadable.insert(name.clone());
+                }
+            }
+        }
         Some(Observed {
-            lower_hubs: lower_hubs.collect(),
             clusters,
+            lower_hubs,
+            unreadable,
         })
     }
 

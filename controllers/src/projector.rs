@@ -309,7 +309,9 @@ impl Projector {
     /// not name its cell.
     fn cell_of(&self, instance: Option<&Arc<Instance>>) -> CellState {
         let cell = instance.and_then(|instance| label(instance.as_ref(), labels::SOURCE_CLUSTER));
-        cell.map_or(CellState::Reachable, |cell| self.hub.cells.state(cell))
+        cell.map_or(CellState::Reachable, |cell| {
+            self.hub.cells.state_of_copy(cell)
+        })
     }
 
     async fn project(

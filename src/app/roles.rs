@@ -47,6 +47,11 @@ pub(super) async fn start_controllers(
         "--enable-lower-hub-controllers cannot be combined with --enable-cell-controllers: the own cluster is a hub or a \
          cell"
     );
+    ensure!(
+        !(enable_management_controllers && enable_lower_hub_controllers),
+        "--enable-lower-hub-controllers cannot be combined with --enable-management-controllers: the process of a lower \
+         hub has few rights on the upper hub, and does not maintain its caBundle"
+    );
     if !context.args.roles.has_controllers() && config.webhooks.is_none() {
         warn!(
             "nothing is enabled: set --enable-management-controllers, --enable-cell-controllers, \

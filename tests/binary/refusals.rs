@@ -194,12 +194,17 @@ async fn a_lower_hub_has_the_name_of_a_cluster_and_no_cell_controllers() {
         error.contains("--enable-lower-hub-controllers needs --federation-kubeconfig"),
         "{error}"
     );
-    let both = [
-        "--enable-lower-hub-controllers",
+    for other in [
         "--enable-cell-controllers",
-    ];
-    let error = refused(&[&both[..], &[&own, &hub, &of_cluster]].concat()).await;
-    assert!(error.contains("cannot be combined"), "{error}");
+        "--enable-management-controllers",
+    ] {
+        let both = ["--enable-lower-hub-controllers", other];
+        let error = refused(&[&both[..], &[&own, &hub, &of_cluster]].concat()).await;
+        assert!(
+            error.contains(&format!("cannot be combined with {other}")),
+            "{error}"
+        );
+    }
 }
 
 #[tokio::test]

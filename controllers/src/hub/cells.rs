@@ -72,6 +72,26 @@ impl Cells {
         }
     }
 
+    /// Returns whether the state of a cell is known. That of a cell below a lower hub is not while only the lower hub could
+    /// say it, and does not.
+    pub(crate) fn knows(&self, cell: &str) -> bool {
+        let Some((lower_hub, below)) = cell.split_once(CLUSTER_SEPARATOR) else {
+            return true;
+        };
+        self.clusters.state(lower_hub) != CellState::Reachable || self.below.knows(lower_hub, below)
+    }
+
+    /// Returns the state of the cell that a copy of an Instance names. If the Cluster that leads there has become a lower
+    /// hub since, or is one no more, the cell does not exist any more.
+    pub(crate) fn state_of_copy(&self, cell: &str) -> CellState {
+        let cluster = cluster_of(cell);
+        let is_below = cluster != cell;
+        match self.clusters.has(cluster) && self.is_lower_hub(cluster) != is_below {
+            true => CellState::without_cluster(),
+            false => self.state(cell),
+        }
+    }
+
     /// Returns whether a Cluster of the hub is a lower hub, as its label says.
     pub(crate) fn is_lower_hub(&self, cluster: &str) -> bool {
         self.clusters.is_lower_hub(cluster)

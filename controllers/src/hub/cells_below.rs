@@ -35,6 +35,17 @@ impl CellsBelow {
         status.map_or(CellState::Reachable, |status| state(status, cell))
     }
 
+    /// Returns whether the lower hub says what the state of a cell is. A list that has no space for all cells says nothing
+    /// of the others.
+    pub(crate) fn knows(&self, lower_hub: &str, cell: &str) -> bool {
+        if self.lower_hubs.refusal().is_some() {
+            return false;
+        }
+        let lower_hub = self.reported(lower_hub);
+        let status = status_of(lower_hub.as_ref());
+        status.is_some_and(|status| is_complete(status) || listed(status, cell).is_some())
+    }
+
     /// Observes a LowerHub. Returns the cells whose state differs from the last observed state, with their names on
     /// this hub. The name of the lower hub stands for all its cells.
     pub(crate) fn changed(&self, lower_hub: &str) -> Vec<String> {
@@ -92,18 +103,8 @@ fn is_complete(status: &LowerHubStatus) -> bool {
 /// Returns the state of a cell from the status of the lower hub. The list is sorted by name. A Cluster in the list that
 /// leads to the cell stands for it: the lower hub does not know the cells below this Cluster.
 fn state(status: &LowerHubStatus, cell: &str) -> CellState {
-    let mut name = cell;
-    loop {
-        let listed = status
-            .cells
-            .binary_search_by(|it| it.name.as_str().cmp(name));
-        if let Some(listed) = listed.ok().and_then(|at| status.cells.get(at)) {
-            return state_of(listed);
-        }
-        match name.rsplit_once(CLUSTER_SEPARATOR) {
-            Some((cluster, _)) => name = cluster,
-            None => break,
-        }
+    if let Some(listed) = listed(status, cell) {
+        return state_of(listed);
     }
     // The name of a lower hub is not in the list, but the cells below it are.
     let below = format!("{cell}{CLUSTER_SEPARATOR}");
@@ -116,6 +117,20 @@ fn state(status: &LowerHubStatus, cell: &str) -> CellState {
         true => CellState::Reachable,
         false => CellState::without_cluster(),
     }
+}
+
+/// Returns the entry of a cell, or of a Cluster that leads to it.
+fn listed<'a>(status: &'a LowerHubStatus, cell: &str) -> Option<&'a CellBelow> {
+    let mut names = std::iter::successors(Some(cell), |name| {
+        let (cluster, _) = name.rsplit_once(CLUSTER_SEPARATOR)?;
+        Some(cluster)
+    });
+    names.find_map(|name| {
+        let at = status
+            .cells
+            .binary_search_by(|it| it.name.as_str().cmp(name));
+        status.cells.get(at.ok()?)
+    })
 }
 
 fn state_of(cell: &CellBelow) -> CellState {

@@ -95,6 +95,11 @@ impl ClusterStates {
         Some(labels.collect())
     }
 
+    /// Returns whether the hub has this Cluster, as far as it is known.
+    pub(crate) fn has(&self, cluster: &str) -> bool {
+        self.clusters.refusal().is_none() && self.clusters.metadata_of("", cluster).is_some()
+    }
+
     /// Returns whether a Cluster is a lower hub, as its label says. Returns false if the Cluster is not known.
     pub(crate) fn is_lower_hub(&self, cluster: &str) -> bool {
         let labels = self

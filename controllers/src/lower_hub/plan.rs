@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::identity::CLUSTER_SEPARATOR;
@@ -27,35 +27,38 @@ pub(super) struct Observed {
     pub(super) clusters: BTreeMap<String, CellState>,
     /// The LowerHubs of those Clusters that are hubs themselves.
     pub(super) lower_hubs: BTreeMap<String, Arc<LowerHub>>,
+    /// The Clusters of which it is not known whether they are hubs: their LowerHubs cannot be read now.
+    pub(super) unreadable: BTreeSet<String>,
 }
 
-/// Returns the wanted status of the LowerHub on the upper hub.
-pub(super) fn status(observed: &Observed) -> LowerHubStatus {
+/// Returns the wanted status of the LowerHub on the upper hub. `former` is its current status.
+pub(super) fn status(observed: &Observed, former: Option<&LowerHubStatus>) -> LowerHubStatus {
     let (mut cells, mut unlisted) = (Vec::new(), 0_usize);
     for (cluster, state) in &observed.clusters {
         let below = observed.lower_hubs.get(cluster);
         let below = below.and_then(|lower_hub| lower_hub.status.as_ref());
-        match below.filter(|status| !status.cells.is_empty()) {
+        let kept = former_below(observed, former, cluster);
+        match below {
             Some(status) => {
                 let all = usize::try_from(status.cell_count).unwrap_or_default();
                 unlisted = unlisted.saturating_add(all.saturating_sub(status.cells.len()));
-                cells.extend(
-                    status
-                        .cells
-                        .iter()
-                        .map(|it| below_cluster(cluster, state, it)),
-                );
+                let below = status.cells.iter();
+                cells.extend(below.map(|it| below_cluster(cluster, state, it)));
             }
-            // The cells below a hub that does not report them have the state of its Cluster.
+            None if !kept.is_empty() => {
+                let below = kept.iter();
+                cells.extend(below.map(|it| below_cluster(cluster, state, it)));
+            }
+            // The cells below a hub that has never reported them have the state of its Cluster.
             None => cells.push(cell(cluster.clone(), state)),
         }
     }
     let mut cells: Vec<_> = cells.into_iter().flatten().collect();
     cells.sort_by(|one, other| one.name.cmp(&other.name));
     let count = cells.len().saturating_add(unlisted);
+    let not_ready = cells.iter().filter(|cell| !cell.ready).count();
     shorten(&mut cells);
     shorten_messages(&mut cells);
-    let not_ready = cells.iter().filter(|cell| !cell.ready).count();
     let as_number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
     LowerHubStatus {
         cell_count: as_number(count),
@@ -99,14 +102,37 @@ fn below_cluster(cluster: &str, state: &CellState, below: &CellBelow) -> Option<
     }
 }
 
-/// Removes cells if there are too many for the list. Those that are not ready stay.
+/// Returns the cells below a Cluster that were reported last, with their names there, while it is not known what its
+/// LowerHub says.
+fn former_below(
+    observed: &Observed,
+    former: Option<&LowerHubStatus>,
+    cluster: &str,
+) -> Vec<CellBelow> {
+    if !observed.unreadable.contains(cluster) {
+        return Vec::new();
+    }
+    let prefix = format!("{cluster}{CLUSTER_SEPARATOR}");
+    let cells = former.map_or(&[][..], |status| &status.cells).iter();
+    let below = cells.filter_map(|cell| {
+        let name = cell.name.strip_prefix(&prefix)?.to_owned();
+        Some(CellBelow {
+            name,
+            ..cell.clone()
+        })
+    });
+    below.collect()
+}
+
+/// Removes cells if there are too many for the list. Those of the own Clusters stay first, so that no further hub can
+/// displace them, and then those that are not ready.
 fn shorten(cells: &mut Vec<CellBelow>) {
     let max = usize::try_from(CELLS_BELOW_MAX).unwrap_or(usize::MAX);
     if cells.len() <= max {
         return;
     }
     // The sort is stable, so the cells stay sorted by name.
-    cells.sort_by_key(|cell| cell.ready);
+    cells.sort_by_key(|cell| (cell.name.contains(CLUSTER_SEPARATOR), cell.ready));
     cells.truncate(max);
     cells.sort_by(|one, other| one.name.cmp(&other.name));
 }
@@ -137,6 +163,8 @@ fn beginning(text: &str, max: usize) -> usize {
     for (at, character) in text.char_indices() {
         bytes += match character {
             '"' | '\\' => 2,
+            // An API server stores `\u003c`.
+            '<' | '>' | '&' => 6,
             // At most `\u001f`.
             character if character.is_control() => 6,
             character => character.len_utf8(),

@@ -173,9 +173,14 @@ async fn cells_below_a_further_hub_are_reported_too() {
     hubs.lower.put(below);
     assert_eq!(hubs.pass().await, [STATUS]);
     assert_eq!(hubs.cells(), ["a1", "!a2.x"]);
-    // The kind is no longer served, so the cells below `a2` are not known.
+    // While the kind is not served, nothing new is known of the cells below `a2`.
     hubs.lower.stop_serving::<LowerHub>();
     hubs.lower.interrupt();
+    sleep(Duration::from_mins(2)).await;
+    assert_eq!(hubs.pass().await, [""; 0]);
+    assert_eq!(hubs.cells(), ["a1", "!a2.x"]);
+    hubs.lower.serve_again::<LowerHub>();
+    hubs.lower.remove::<LowerHub>("", "a2");
     sleep(Duration::from_mins(2)).await;
     assert_eq!(hubs.pass().await, [STATUS]);
     assert_eq!(hubs.cells(), ["a1", "a2"]);

@@ -147,7 +147,7 @@ impl HubReflectors {
         let what = "Clusters of the hub";
         wiring.watch_if_served(what, WITHOUT_CLUSTERS, self.clusters, client.clone());
         let (what, lower_hubs) = ("LowerHubs of the hub", self.lower_hubs);
-        wiring.watch_in_background(what, WITHOUT_LOWER_HUBS, lower_hubs, client.clone());
+        wiring.watch_if_served(what, WITHOUT_LOWER_HUBS, lower_hubs, client.clone());
         wiring.watch("Namespaces of the hub", self.namespaces, client.clone());
         let what = "WorkloadDeployments of the hub";
         wiring.watch(what, self.deployments, client.clone());

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use api::{Instance, WorkloadDeployment};
+use api::{Instance, WorkloadDeployment, labels};
 use kube::Resource;
 
 use super::Projector;
@@ -11,7 +11,7 @@ use super::owner::{confirm_owner, known_deployment};
 use super::plan::Observed;
 use super::plan::evidence::Evidence;
 use crate::hub::identity::{HubIdentity, recorded_hub};
-use crate::objects::{Namespace, deployment_name, describe};
+use crate::objects::{Namespace, deployment_name, describe, label};
 use crate::projects::ProjectCaches;
 use crate::runtime::ReconcileError;
 use crate::runtime::hub_proof::{read_from_hub, require_no_contradiction};
@@ -95,11 +95,18 @@ impl Projector {
             hub,
             projection,
             cell: self.cell_of(Some(projection)),
+            is_cell_known: self.is_cell_known(projection),
             deployment: deployment.as_deref(),
             copy: copy.as_deref(),
             instances: &instances,
         };
         Ok(evidence.missing())
+    }
+
+    /// Returns whether the state of the cell of a projection is known.
+    fn is_cell_known(&self, projection: &Instance) -> bool {
+        let cell = label(projection, labels::SOURCE_CLUSTER);
+        cell.is_none_or(|cell| self.hub.cells.knows(cell))
     }
 
     /// Checks that the hub in use is the hub of an Instance. Without a WorkloadDeployment, no WorkloadDeployment of the

@@ -12,6 +12,7 @@ use crate::fixtures::servers::{
 };
 use crate::runtime::events::Events;
 
+mod cells_below;
 mod cut_off;
 mod other_hub;
 mod stale_cache;

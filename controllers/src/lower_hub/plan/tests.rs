@@ -36,10 +36,12 @@ fn status_of(
     states: &[(&str, CellState)],
     lower_hubs: &[(String, Arc<LowerHub>)],
 ) -> LowerHubStatus {
-    status(&Observed {
+    let observed = Observed {
         clusters: clusters(states),
         lower_hubs: lower_hubs.iter().cloned().collect(),
-    })
+        unreadable: BTreeSet::new(),
+    };
+    status(&observed, None)
 }
 
 #[test]
@@ -75,9 +77,9 @@ fn cells_below_further_hubs_are_named_after_them() {
     };
     let listed = status_of(&states(CellState::Reachable), &lower_hubs);
     let expected = json!({
-        "cellCount": 7, "notReady": 1,
+        "cellCount": 6, "notReady": 1,
         "cells": [
-            ready("a"), ready("b-1"), ready("b.x"), not_ready("b.y", "below"), ready("c"), ready("d"),
+            ready("a"), ready("b-1"), ready("b.x"), not_ready("b.y", "below"), ready("c"),
         ],
     });
     assert_eq!(json!(listed), expected);
@@ -86,6 +88,53 @@ fn cells_below_further_hubs_are_named_after_them() {
         json!(cut_off.cells[2..4]),
         json!([not_ready("b.x", "m"), not_ready("b.y", "m")])
     );
+}
+
+/// Otherwise a dead cell below would become one with its Cluster, which is ready.
+#[test]
+fn cells_stay_while_the_lower_hub_above_them_cannot_be_read() {
+    let former: LowerHubStatus = object(json!({
+        "cellCount": 4, "notReady": 1,
+        "cells": [ready("a"), ready("b-1.x"), ready("b.x"), not_ready("b.y", "below")],
+    }));
+    let with = |state, unreadable: &[&str]| {
+        let observed = Observed {
+            clusters: clusters(&[("a", CellState::Reachable), ("b", state)]),
+            lower_hubs: BTreeMap::new(),
+            unreadable: unreadable.iter().map(|&name| name.to_owned()).collect(),
+        };
+        json!(status(&observed, Some(&former)).cells)
+    };
+    let all = ["a", "b"];
+    let kept = json!([ready("a"), ready("b.x"), not_ready("b.y", "below")]);
+    assert_eq!(with(CellState::Reachable, &all), kept);
+    let cut_off = json!([ready("a"), not_ready("b.x", "m"), not_ready("b.y", "m")]);
+    assert_eq!(with(unreachable("m"), &all), cut_off);
+    assert_eq!(
+        with(CellState::Reachable, &[]),
+        json!([ready("a"), ready("b")])
+    );
+}
+
+#[test]
+fn the_cells_below_a_further_hub_do_not_displace_others() {
+    let cells: Vec<_> = (0..10_000)
+        .map(|it| not_ready(&format!("{it:05}"), ""))
+        .collect();
+    let all = json!({"cellCount": 10_000, "notReady": 10_000, "cells": cells});
+    let states = [
+        ("aaa", CellState::Reachable),
+        ("b1", unreachable("m")),
+        ("b2", CellState::Reachable),
+    ];
+    let listed = status_of(&states, &[lower_hub("aaa", &all)]);
+    assert_eq!((listed.cell_count, listed.not_ready), (10_002, 10_001));
+    let own = listed
+        .cells
+        .iter()
+        .filter(|cell| !cell.name.starts_with("aaa."));
+    let own: Vec<_> = own.map(|cell| json!(cell)).collect();
+    assert_eq!(own, [not_ready("b1", "m"), ready("b2")]);
 }
 
 #[test]
@@ -110,11 +159,14 @@ fn a_list_that_is_too_long_keeps_the_cells_that_are_not_ready() {
     let states = (0..24_000)
         .map(|number| (name(number), state(number)))
         .collect();
-    let long = status(&Observed {
+    let observed = Observed {
         clusters: states,
         lower_hubs: BTreeMap::new(),
-    });
-    assert_eq!((long.cell_count, long.not_ready), (24_000, 10_000));
+        unreadable: BTreeSet::new(),
+    };
+    let long = status(&observed, None);
+    assert_eq!((long.cell_count, long.not_ready), (24_000, 12_000));
+    assert!(long.cells.iter().all(|cell| !cell.ready));
     assert!(long.cells.is_sorted_by_key(|cell| &cell.name));
     let bytes = json!(long).to_string().len();
     assert!((LIST_MAX..1_300_000).contains(&bytes), "{bytes}");
@@ -130,10 +182,12 @@ fn messages_share_the_space_of_the_list() {
             .collect()
     };
     let lengths = |count: usize| {
-        let listed = status(&Observed {
+        let observed = Observed {
             clusters: states(count),
             lower_hubs: BTreeMap::new(),
-        });
+            unreadable: BTreeSet::new(),
+        };
+        let listed = status(&observed, None);
         let lengths = listed
             .cells
             .iter()

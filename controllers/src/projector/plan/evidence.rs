@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use api::{Instance, WorkloadDeployment, WorkloadDeploymentStatus, labels};
+use api::workload_deployment::CELLS_REPORTING;
+use api::{Instance, WorkloadDeployment, WorkloadDeploymentStatus, condition, labels};
 use kube::Resource;
 
 use crate::hub::cells::CellState;
@@ -17,6 +18,8 @@ pub(in crate::projector) struct Evidence<'a> {
     pub(in crate::projector) projection: &'a Instance,
     /// The state of the cell that the projection names.
     pub(in crate::projector) cell: CellState,
+    /// Whether that state is known. If it is not, the cell counts as reachable.
+    pub(in crate::projector) is_cell_known: bool,
     /// The WorkloadDeployment of the project.
     pub(in crate::projector) deployment: Option<&'a WorkloadDeployment>,
     /// The copy of the WorkloadDeployment on the hub.
@@ -44,6 +47,9 @@ impl Evidence<'_> {
         if self.hub.replaces_another() {
             return self.missing_after_a_move(status);
         }
+        if let Some(status) = status.filter(|_| !self.is_cell_known) {
+            return self.missing_of_unknown_cell(status);
+        }
         // No cell of the new city may exist, and the copy of the former city is gone. The city of a WorkloadDeployment
         // that cannot be decoded is unknown.
         let city = label(self.projection, labels::INSTANCE_CITY_CODE);
@@ -51,6 +57,17 @@ impl Evidence<'_> {
         let is_of_former_city = !current.is_empty() && city.is_some_and(|city| city != current);
         (status.is_none() && !is_of_former_city)
             .then(|| "a cell to report the WorkloadDeployment to the hub".to_owned())
+    }
+
+    /// Without the report of its lower hub, a cell can be cut off. Then the hub remembers how many Instances it had. A cell
+    /// that the status does not name does not have the WorkloadDeployment, unless cells are missing in the status.
+    fn missing_of_unknown_cell(&self, status: &WorkloadDeploymentStatus) -> Option<String> {
+        let cell = label(self.projection, labels::SOURCE_CLUSTER).unwrap_or_default();
+        let is_complete = condition::find(&status.conditions, CELLS_REPORTING).is_none();
+        match is_complete && replicas_of(status, cell).is_none() {
+            true => None,
+            false => self.missing_after_a_move(Some(status)),
+        }
     }
 
     /// Karmada reports the WorkloadDeployment of a cell to the new hub. Another process writes the Instances of the
@@ -130,11 +147,67 @@ mod tests {
             hub,
             projection,
             cell: CellState::Reachable,
+            is_cell_known: true,
             deployment,
             copy,
             instances,
         };
         evidence.missing().is_none()
+    }
+
+    /// I-12: a cell below a lower hub that does not say whether it is cut off.
+    #[test]
+    fn a_cell_that_nobody_knows_proves_itself_by_its_instances() {
+        let of_cell = |name: &str| of_cell(name, &json!({labels::SOURCE_CLUSTER: "dfw.a1"}));
+        let hub = hub(None);
+        let deployment = recorded(Some("hub"));
+        let entry = |cell: &str, replicas: i32| {
+            json!({
+                "name": cell, "currentReplicas": replicas, "desiredReplicas": replicas,
+                "readyReplicas": replicas, "replicas": replicas,
+            })
+        };
+        let silent = json!([{
+            "type": CELLS_REPORTING, "status": "False", "reason": "CellNotApplied", "message": "m",
+            "lastTransitionTime": "2026-11-21T09:30:00Z",
+        }]);
+        let none = json!([]);
+        let is_proof = |cells: Value, conditions: &Value, instances: &[&str]| {
+            let copy = copy(&json!({"cells": cells, "conditions": conditions}));
+            let instances: Vec<_> = instances
+                .iter()
+                .map(|name| Arc::new(of_cell(name)))
+                .collect();
+            let projection = of_cell("web-1");
+            let evidence = Evidence {
+                hub: &hub,
+                projection: &projection,
+                cell: CellState::Reachable,
+                is_cell_known: false,
+                deployment: Some(&deployment),
+                copy: Some(&copy),
+                instances: &instances,
+            };
+            evidence.missing().is_none()
+        };
+        let of_both = |replicas| json!([entry("dfw.a1", replicas), entry("dfw.a2", 2)]);
+        assert!(
+            !is_proof(of_both(2), &none, &["web-0"]),
+            "its copy was deleted by hand"
+        );
+        assert!(
+            is_proof(of_both(1), &none, &["web-0"]),
+            "it has fewer Instances"
+        );
+        let of_other = || json!([entry("dfw.a2", 2)]);
+        assert!(
+            is_proof(of_other(), &none, &[]),
+            "it does not have the WorkloadDeployment"
+        );
+        assert!(
+            !is_proof(of_other(), &silent, &[]),
+            "it may have the WorkloadDeployment"
+        );
     }
 
     #[test]
