@@ -75,8 +75,8 @@ pub(crate) enum Command {
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// Kubeconfig of the process's own cluster. With `discovery.mode: single`, this cluster is the project. For a
-    /// process in a cell, it is the cell; for a process of a lower hub, it is the lower hub. If unset, the KUBECONFIG variable is used, then the service account of the
-    /// pod.
+    /// process in a cell, it is the cell; for the process of a lower hub, it is the lower hub. If unset, the KUBECONFIG
+    /// variable is used, then the service account of the pod.
     #[arg(long, value_name = "FILE", value_parser = path, default_value = "")]
     pub(crate) kubeconfig: OptionalFlag<PathBuf>,
 
@@ -84,9 +84,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", value_parser = path, default_value = "")]
     pub(crate) server_config: OptionalFlag<PathBuf>,
 
-    /// Kubeconfig of the hub. Required by --enable-management-controllers, --enable-cell-controllers and
-    /// --enable-lower-hub-controllers. Without the last two, a webhook server also uses it to keep the caBundle of the
-    /// interpreter registration current.
+    /// Kubeconfig of the hub; for the process of a lower hub, of the upper hub. Required by
+    /// --enable-management-controllers, --enable-cell-controllers and --enable-lower-hub-controllers. Without the last
+    /// two, a webhook server also uses it to keep the caBundle of the interpreter registration current.
     #[arg(long, value_name = "FILE", aliases = ["downstream-kubeconfig", "karmada-kubeconfig"], value_parser = path, default_value = "")]
     pub(crate) federation_kubeconfig: OptionalFlag<PathBuf>,
 

@@ -512,8 +512,8 @@ const WRITTEN: &[WrittenCondition] = &[
         False,
         of_deployment::CELL_UNREACHABLE,
         (
-            "The Cluster of a cell is not `Ready` on the hub. The message names the cells. `Available` is computed from the other cells.",
-            "Restore the connection between Karmada and the cell.",
+            "The Cluster of a cell is not `Ready` on the hub, or the LowerHub says that a cell below a lower hub is not ready. The message names the cells. `Available` is computed from the other cells.",
+            "Restore the connection between Karmada and the cell. For a cell below a lower hub, this is Karmada of the lower hub.",
         ),
     ),
     written(
@@ -715,8 +715,8 @@ const WRITTEN: &[WrittenCondition] = &[
         Unknown,
         of_instance::CELL_UNREACHABLE,
         (
-            "The Cluster of the Instance's cell is not `Ready` on the hub. The message contains the last report; the other fields are as the cell last reported them.",
-            "Wait until the cell returns, or make the cell reachable for the hub.",
+            "The Cluster of the Instance's cell is not `Ready` on the hub, or the LowerHub says that the cell below a lower hub is not ready. The message contains the last report; the other fields are as the cell last reported them.",
+            "Wait until the cell returns, or make the cell reachable for its hub.",
         ),
     ),
     written(

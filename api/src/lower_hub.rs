@@ -65,8 +65,8 @@ pub struct CellBelow {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = CELL_BELOW_MESSAGE_MAX))]
     pub message: String,
-    /// Name of the cell on the lower hub: that of its Cluster there. A cell below a further hub has the name of each
-    /// Cluster that leads to it, separated by dots.
+    /// Name of the cell on the lower hub: that of its Cluster there. A cell below a further lower hub has the name
+    /// of each Cluster that leads to it, separated by dots.
     #[schemars(length(min = 1, max = CELL_BELOW_NAME_MAX))]
     pub name: String,
     /// Whether the lower hub reaches the cell.

@@ -76,7 +76,7 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
     wiring.watch("Clusters of the lower hub", clusters, client.clone());
     wiring.watch_if_served(
         "LowerHubs of the lower hub",
-        "cells below further hubs are not reported",
+        "cells below further lower hubs are not reported",
         lower_hubs,
         client,
     );

@@ -16,9 +16,9 @@ pub(crate) struct RoleArgs {
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, value_parser = boolean, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub(crate) enable_cell_controllers: bool,
 
-    /// Run the controller of a lower hub, which reports the cells of the own cluster, a hub, to the upper hub, of which
-    /// the own cluster is a Cluster. Needs discovery.clusterName in the config file, the name of this Cluster. Cannot be
-    /// combined with the other roles.
+    /// Run the controller of a lower hub, which is the own cluster. It reports the cells of the lower hub to the upper
+    /// hub. Needs discovery.clusterName in the config file, the name of the Cluster of the lower hub on the upper hub.
+    /// Cannot be combined with the other roles.
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, value_parser = boolean, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub(crate) enable_lower_hub_controllers: bool,
 }

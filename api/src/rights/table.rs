@@ -169,7 +169,7 @@ pub const ROLES: &[Role] = &[
         subject: Subject::Manager,
         rules: &[
             rule("cluster.karmada.io", "clusters", FOLLOW, "Know the state of the cells."),
-            rule(COMPUTE, "lowerhubs", FOLLOW, "Know the state of the cells below further hubs.").without("Cells below further hubs are not reported."),
+            rule(COMPUTE, "lowerhubs", FOLLOW, "Know the state of the cells below further lower hubs.").without("Cells below further lower hubs are not reported."),
         ],
     },
     Role {

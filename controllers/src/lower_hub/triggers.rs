@@ -27,7 +27,7 @@ pub(crate) const ON_LOWER_HUB: &[Trigger<LowerHubSource, (), ObjectKey>] = &[
     },
     Trigger {
         source: LowerHubSource::LowerHubs,
-        reason: "a cell below a further hub changed",
+        reason: "a cell below a further lower hub changed",
         keys: |_, ()| vec![all_cells()],
     },
 ];
