@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::ensure;
+use api::annotations::REAPPLIED_AT;
 use api::karmada::Cluster;
 use api::labels::{CITY_CODE, LOWER_HUB, SOURCE_CLUSTER};
 use api::{CellRule, Instance, Workload, WorkloadDeployment};
@@ -32,6 +33,8 @@ const CELLS_BELOW: [&str; 2] = ["dfw.a1", "dfw.a2"];
 const CELLS: [&str; 3] = ["dfw.a1", "dfw.a2", ORD];
 /// The ConfigMap that the Workload uses.
 const SETTINGS: &str = "settings";
+/// The namespace of `deploy/base/hub-namespace`.
+const NAMESPACE_OF_HUBS: &str = "compute-system";
 /// Time without a write on any plane.
 const SILENCE: Duration = Duration::from_secs(10);
 
@@ -62,6 +65,7 @@ pub(crate) async fn cells_below_a_lower_hub() -> anyhow::Result<()> {
         create_all(&space, &staying).await?;
         a_change_reaches_the_cells_below(&space).await?;
         rules_change_all_cells_below(&space).await?;
+        a_missing_label_is_repaired(&space).await?;
         nothing_is_written_at_rest(&federation).await?;
         nothing_is_left(&space).await?;
         tokio::try_join!(
@@ -100,6 +104,7 @@ async fn create_all(space: &Space<'_>, staying: &Space<'_>) -> anyhow::Result<()
     space.until_settled("web", 6).await?;
     eprintln!("settled after {:.1} s", begin.elapsed().as_secs_f64());
     staying.until_settled("web", 3).await?;
+    the_namespace_of_the_hubs_is_in_no_cell(space.federation).await?;
 
     let deployment: WorkloadDeployment = space.on_hub().get("web-all-dfw").await?;
     let cells = deployment.status.unwrap_or_default().cells;
@@ -126,6 +131,16 @@ async fn create_all(space: &Space<'_>, staying: &Space<'_>) -> anyhow::Result<()
             in_cell == ["web-all-dfw-0", "web-all-dfw-1"],
             "{cell}: {in_cell:?}"
         );
+    }
+    Ok(())
+}
+
+/// The cells have the namespaces of the hubs, except the one of `deploy/base/hub-namespace`.
+async fn the_namespace_of_the_hubs_is_in_no_cell(federation: &Federation) -> anyhow::Result<()> {
+    for cell in CELLS {
+        let namespaces: Api<Namespace> = Api::all(federation.cell(cell)?.client());
+        let namespace = namespaces.get_opt(NAMESPACE_OF_HUBS).await?;
+        ensure!(namespace.is_none(), "{cell} has {NAMESPACE_OF_HUBS}");
     }
     Ok(())
 }
@@ -210,6 +225,43 @@ async fn rules_change_all_cells_below(space: &Space<'_>) -> anyhow::Result<()> {
     rules.delete("below", &DeleteParams::default()).await?;
     until_shown(space, |it| has_image(it, "app:2")).await?;
     space.until_settled("web", 6).await.map(drop)
+}
+
+/// The Cluster loses the label of a lower hub, and both hubs write the claim of the object without end. Karmada evaluates
+/// its overrides again when the label is back and the object changes, as `docs/operate/lower-hub.md` says. After this test,
+/// nothing may be written.
+async fn a_missing_label_is_repaired(space: &Space<'_>) -> anyhow::Result<()> {
+    let clusters: Api<Cluster> = Api::all(space.federation.hub().client());
+    label_and_touch(space, &clusters, Value::Null, "2026-01-01T00:00:00Z").await?;
+    wait::eventually("both hubs write without end", WITHIN, || async {
+        let position = AuditPosition::now(space.federation.planes())?;
+        // Writes are counted during this time. A change that is not undone needs only a few of them.
+        sleep(Duration::from_secs(2)).await;
+        let writes = position.writes()?;
+        let deployments = writes
+            .iter()
+            .filter(|it| it.resource == "workloaddeployments");
+        let count = deployments.count();
+        ensure!(count > 20, "{count} writes");
+        Ok(())
+    })
+    .await?;
+    label_and_touch(space, &clusters, json!("true"), "2026-01-01T00:01:00Z").await
+}
+
+/// Sets or removes the label of the Cluster, then changes an annotation of the WorkloadDeployment on the hub.
+async fn label_and_touch(
+    space: &Space<'_>,
+    clusters: &Api<Cluster>,
+    label: Value,
+    at: &str,
+) -> anyhow::Result<()> {
+    let labels = json!({"metadata": {"labels": {LOWER_HUB: label}}});
+    patch(clusters, LOWER, labels).await?;
+    let annotations = json!({"metadata": {"annotations": {REAPPLIED_AT: at}}});
+    patch::<WorkloadDeployment>(&space.on_hub(), "web-all-dfw", annotations)
+        .await
+        .map(drop)
 }
 
 /// Nobody writes anything on any plane, Karmada included, even if compute-federation is restarted meanwhile.

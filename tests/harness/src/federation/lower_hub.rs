@@ -23,6 +23,8 @@ const UPPER_HUB: &str = "lower-hub/upper-hub.yaml";
 /// Kustomizations of `deploy`, for the hub and for the lower hub.
 const UPPER: &str = "lower-hub/upper";
 const LOWER: &str = "lower-hub/lower";
+/// The namespace of both hubs, below `deploy`.
+const NAMESPACE: &str = "base/hub-namespace";
 
 /// A cell below a lower hub.
 struct CellBelow {
@@ -110,11 +112,12 @@ impl Federation {
         };
         let ((hub, karmada), planes) = etcd.while_running(started).await?;
 
-        for object in manifests::deployed(LOWER).await? {
-            apply(&hub.client(), &object).await?;
-        }
-        for object in manifests::deployed(UPPER).await? {
-            apply(&self.hub.client(), &object).await?;
+        for (plane, paths) in [(&hub, [NAMESPACE, LOWER]), (&self.hub, [NAMESPACE, UPPER])] {
+            for path in paths {
+                for object in manifests::deployed(path).await? {
+                    apply(&plane.client(), &object).await?;
+                }
+            }
         }
         try_join_all(cells.iter().zip(&planes).map(|(cell, plane)| async {
             karmada::join_as(&setup, &hub, plane, &cell.cluster, &json!({})).await?;
