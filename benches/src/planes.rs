@@ -11,6 +11,7 @@ mod cell;
 mod control;
 mod karmada;
 mod latency;
+mod levels;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,6 +29,7 @@ use serde_json::{Value, json};
 
 use crate::serve;
 use latency::Latencies;
+use levels::Levels;
 
 /// The path of the Projects on the root API server of Milo.
 const PROJECTS: &str = "/apis/resourcemanager.miloapis.com/v1alpha1/projects/";
@@ -65,6 +67,7 @@ pub(crate) struct Planes {
     projects: RwLock<BTreeMap<String, Arc<Plane>>>,
     writes: AtomicU64,
     latencies: Latencies,
+    levels: Levels,
 }
 
 /// Serves the API servers on loopback, until the process ends. `cert_dir` contains the certificate. The root API server
@@ -121,6 +124,7 @@ impl Planes {
             projects: RwLock::default(),
             writes: AtomicU64::new(0),
             latencies: Latencies::default(),
+            levels: Levels::default(),
         }
     }
 

@@ -69,6 +69,8 @@ enum Name {
     Hostile,
     /// Measures a cell that runs an Instance for each of many projects, with quota. It is also a part of `planes`.
     Cell,
+    /// Measures the management controllers with many simulated lower hubs, which have 100 cells each.
+    Levels,
     /// Measures the time of each hop of a Workload on a real federation that is otherwise idle.
     Federation,
     /// Measures the management controllers with many simulated projects: idle beside Go informers, restarted with
@@ -255,6 +257,10 @@ async fn measure(args: &Args, directory: &Path) -> anyhow::Result<(&'static str,
         Name::Cell => (
             "cell",
             planes::run_cell(build()?, &args.sizes, directory).await?,
+        ),
+        Name::Levels => (
+            "levels",
+            planes::run_levels(build()?, &args.sizes, directory).await?,
         ),
         Name::Planes => (
             "planes",

@@ -19,14 +19,15 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::latency::Shown;
 use super::{DEFAULT, NETWORK, Plane, Planes, karmada};
 
 /// Time limit for changes to arrive after a command has made them.
-const PATIENCE: Duration = Duration::from_mins(1);
+pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 /// Number of objects that are created before the task yields. The yield lets the server answer other requests.
 const AT_ONCE: usize = 50;
 /// Time between two batches of changes.
-const TICK: Duration = Duration::from_millis(10);
+pub(super) const TICK: Duration = Duration::from_millis(10);
 
 /// Adds projects until there are `count`.
 #[derive(Deserialize)]
@@ -103,6 +104,14 @@ pub(super) async fn answer(
             Ok(asked) => planes.probe(&asked).await,
             Err(error) => Err(error),
         },
+        "lowerHubs" => match read(&body) {
+            Ok(asked) => planes.add_lower_hubs(&asked).await,
+            Err(error) => Err(error),
+        },
+        "events" => match read(&body) {
+            Ok(asked) => planes.let_happen(&asked).await,
+            Err(error) => Err(error),
+        },
         _ => Err(Refusal::no_path()),
     };
     match done {
@@ -118,16 +127,20 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
 
 impl Planes {
     /// Returns the numbers of objects and requests.
-    fn summary(&self) -> Value {
+    pub(super) fn summary(&self) -> Value {
         let projects = self.projects();
         let deployments = KindId::named("WorkloadDeployment");
         let bindings = KindId::named("ResourceBinding");
-        let in_projects = projects.iter().map(|plane| plane.server.count(deployments));
+        let in_projects = |kind| -> usize {
+            let counts = projects.iter().map(|plane| plane.server.count(kind));
+            counts.sum()
+        };
         json!({
             "projects": projects.len(),
-            "deployments": in_projects.sum::<usize>(),
+            "deployments": in_projects(deployments),
             "copies": self.hub.server.count(deployments),
             "bindings": self.hub.server.count(bindings),
+            "projections": in_projects(KindId::named("Instance")),
             "openInstances": self.open_instances(),
             "writes": self.writes.load(Ordering::Relaxed),
             "lists": self.count_requests(Verb::List),
@@ -185,7 +198,8 @@ impl Planes {
                 let replicas = 1 + changed;
                 let status = ObjectChange::Merge(karmada::report(&copy.value(), replicas));
                 let in_project = (DEFAULT.to_owned(), key.1.clone());
-                self.latencies.await_status(project, in_project, replicas);
+                let shown = Shown::Replicas(replicas);
+                self.latencies.await_status(project, in_project, shown);
                 // An error means that the WorkloadDeployment was deleted on the hub. Its status counts as missing at
                 // the end.
                 let _ = self

@@ -1,9 +1,9 @@
 //! Simulates Karmada on the hub: the cells, and a ResourceBinding for each WorkloadDeployment.
 
+use api::labels;
 use apiserver::{ApiServer, Key, KindId, ObjectChange, ObjectPart, text, time_now};
 use serde_json::{Value, json};
 
-const CITY_CODE: &str = "topology.datum.net/city-code";
 const POLICY: &str = "propagationpolicy.karmada.io";
 
 /// The names of the cells and the codes of their cities.
@@ -16,20 +16,55 @@ pub(super) fn condition(type_: &str, status: &str, reason: &str) -> Value {
 /// Creates the cells on a hub.
 pub(super) fn join_cells(hub: &ApiServer) {
     for (name, city) in CELLS {
-        let cluster = json!({
-            "metadata": {"labels": {CITY_CODE: city}},
-            "spec": {"syncMode": "Push"},
-            "status": {"conditions": [condition("Ready", "True", "ClusterReady")]},
-        });
-        hub.seed(KindId::named("Cluster"), "", name, cluster);
+        join(hub, name, &json!({labels::CITY_CODE: city}));
     }
+}
+
+/// Creates a lower hub on a hub. Its city has the same name in upper case.
+pub(super) fn join_lower_hub(hub: &ApiServer, name: &str) {
+    let labels = json!({labels::CITY_CODE: name.to_uppercase(), labels::LOWER_HUB: "true"});
+    join(hub, name, &labels);
+}
+
+fn join(hub: &ApiServer, name: &str, labels: &Value) {
+    let cluster = json!({
+        "metadata": {"labels": labels},
+        "spec": {"syncMode": "Push"},
+        "status": cluster_status(true),
+    });
+    hub.seed(KindId::named("Cluster"), "", name, cluster);
+}
+
+/// Returns the status of a Cluster.
+pub(super) fn cluster_status(is_ready: bool) -> Value {
+    let ready = match is_ready {
+        true => condition("Ready", "True", "ClusterReady"),
+        false => condition("Ready", "False", "ClusterNotReachable"),
+    };
+    json!({"conditions": [ready]})
+}
+
+/// Returns the Cluster that serves a city.
+fn cluster_of(hub: &ApiServer, city: &str) -> Option<String> {
+    if let Some((cell, _)) = CELLS.iter().find(|(_, of)| *of == city) {
+        return Some((*cell).to_owned());
+    }
+    let key = (String::new(), city.to_lowercase());
+    let lower_hub = hub.stored(KindId::named("Cluster"), &key);
+    lower_hub.map(|_| key.1)
+}
+
+/// Returns the item of a Cluster in a binding.
+pub(super) fn item(cluster: &str, status: &Value) -> Value {
+    json!({"applied": true, "clusterName": cluster, "health": "Healthy", "status": status})
 }
 
 /// Places a new WorkloadDeployment in the cell of its city, if there is a policy for the city.
 pub(super) fn place(hub: &ApiServer, key: &Key, copy: &Value) {
     let (namespace, name) = key;
-    let labels = &copy["metadata"]["labels"];
-    let city = labels[CITY_CODE].as_str().unwrap_or_default();
+    let city = copy["metadata"]["labels"][labels::CITY_CODE]
+        .as_str()
+        .unwrap_or_default();
     let policy = format!("city-{}", city.to_lowercase());
     let by_policy = (namespace.clone(), policy.clone());
     let policies = KindId::named("PropagationPolicy");
@@ -46,20 +81,20 @@ pub(super) fn place(hub: &ApiServer, key: &Key, copy: &Value) {
     {
         return;
     }
-    let cell = CELLS
-        .iter()
-        .find(|(_, of)| *of == city)
-        .map(|(cell, _)| cell);
+    let cell = cluster_of(hub, city);
     let (api_version, kind) = ("compute.datumapis.com/v1alpha", "WorkloadDeployment");
     let uid = text(copy, "/metadata/uid");
-    let (scheduled, status) = match cell {
-        Some(cell) => (
-            condition("Scheduled", "True", "Success"),
-            json!([{"applied": true, "clusterName": cell, "health": "Healthy", "status": {
+    let (scheduled, status) = match &cell {
+        Some(cell) => {
+            let status = json!({
                 "currentReplicas": 0, "desiredReplicas": 0, "readyReplicas": 0, "replicas": 0,
                 "resourceTemplateGeneration": copy["metadata"]["generation"],
-            }}]),
-        ),
+            });
+            (
+                condition("Scheduled", "True", "Success"),
+                json!([item(cell, &status)]),
+            )
+        }
         None => (condition("Scheduled", "False", "NoClusterFit"), Value::Null),
     };
     let clusters = cell.map(|cell| json!({"name": cell}));

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use apiserver::{Key, Stored};
+use api::workload_deployment::{CELL_UNREACHABLE, CELLS_REPORTING};
+use apiserver::{Key, Stored, text};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -13,10 +14,37 @@ use super::Plane;
 /// The expected changes, and the latencies of the changes that have arrived.
 #[derive(Default)]
 pub(super) struct Latencies {
-    /// The number of replicas that a status will have, by project and deployment.
-    statuses: Mutex<Waiting<(String, Key), u64>>,
+    /// What a status will show, by project and deployment.
+    statuses: Mutex<Waiting<(String, Key), Shown>>,
     /// The hub namespace that will get a deployment of a Workload, by name of the Workload.
     arrivals: Mutex<Waiting<String, String>>,
+}
+
+/// What the status of a project's deployment shows.
+pub(super) enum Shown {
+    /// This number of replicas.
+    Replicas(u64),
+    /// That a cell cannot be reached, with this name in the message.
+    Unreachable(String),
+    /// That every cell can be reached.
+    Reachable,
+}
+
+impl Shown {
+    fn is_in(&self, deployment: &Value) -> bool {
+        let conditions = deployment["status"]["conditions"].as_array();
+        let unreachable = conditions
+            .into_iter()
+            .flatten()
+            .find(|it| it["type"] == CELLS_REPORTING && it["reason"] == CELL_UNREACHABLE);
+        match self {
+            Self::Replicas(replicas) => deployment["status"]["replicas"] == *replicas,
+            Self::Unreachable(cell) => {
+                unreachable.is_some_and(|it| text(it, "/message").contains(cell))
+            }
+            Self::Reachable => unreachable.is_none(),
+        }
+    }
 }
 
 struct Waiting<K, V> {
@@ -38,13 +66,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Latencies {
-    /// Starts to measure the time until the status of a project's deployment has this number of replicas.
-    pub(super) fn await_status(&self, project: &str, key: Key, replicas: u64) {
+    /// Starts to measure the time until the status of a project's deployment shows this.
+    pub(super) fn await_status(&self, project: &str, key: Key, shown: Shown) {
         let mut statuses = lock(&self.statuses);
         let place = (project.to_owned(), key);
-        statuses
-            .waited_for
-            .insert(place, (replicas, Instant::now()));
+        statuses.waited_for.insert(place, (shown, Instant::now()));
     }
 
     /// Starts to measure the time until a deployment of this Workload is in this hub namespace.
@@ -80,10 +106,7 @@ impl Latencies {
         let is_there = statuses
             .waited_for
             .get(&written)
-            .is_some_and(|(replicas, _)| {
-                let found = stored.value();
-                found.pointer("/status/replicas").and_then(Value::as_u64) == Some(*replicas)
-            });
+            .is_some_and(|(shown, _)| shown.is_in(&stored.value()));
         if is_there {
             let since = statuses.waited_for.remove(&written);
             statuses
@@ -107,15 +130,24 @@ impl Latencies {
         summary(&mut lock(&self.statuses))
     }
 
+    /// Removes the recorded latencies of the statuses that have arrived, and returns them.
+    pub(super) fn take_statuses(&self) -> Vec<Duration> {
+        std::mem::take(&mut lock(&self.statuses).took)
+    }
+
     /// Removes the recorded latencies of arrivals and returns their summary.
     pub(super) fn arrivals(&self) -> Value {
         summary(&mut lock(&self.arrivals))
     }
 }
 
-/// Returns counts, and percentiles in milliseconds.
 fn summary<K, V>(waiting: &mut Waiting<K, V>) -> Value {
     let Waiting { waited_for, took } = std::mem::take(waiting);
+    percentiles(&took, waited_for.len())
+}
+
+/// Returns counts, and percentiles in milliseconds.
+pub(super) fn percentiles(took: &[Duration], missing: usize) -> Value {
     let mut took: Vec<_> = took.iter().map(|it| it.as_secs_f64() * 1000.0).collect();
     took.sort_by(f64::total_cmp);
     let at = |percent: usize| {
@@ -124,7 +156,7 @@ fn summary<K, V>(waiting: &mut Waiting<K, V>) -> Value {
     };
     json!({
         "arrived": took.len(),
-        "missing": waited_for.len(),
+        "missing": missing,
         "p50": at(50),
         "p99": at(99),
         "max": took.last(),

@@ -3,6 +3,7 @@
 
 mod at_rest;
 mod cell;
+mod levels;
 mod processes;
 mod storm;
 
@@ -42,9 +43,12 @@ pub(crate) struct Sizes {
     /// For `planes`: number of Workloads that one project creates at once.
     #[arg(long, default_value_t = 10_000)]
     storm: usize,
-    /// For `planes`: seconds of each measurement of idle CPU time and of status latencies.
+    /// For `planes`, `cell` and `levels`: seconds of each measurement of idle CPU time, and of status latencies.
     #[arg(long, default_value_t = 60.0)]
     seconds: f64,
+    /// For `levels`: number of lower hubs, with 100 cells each. It is also measured with a tenth and with three tenths.
+    #[arg(long, default_value_t = 100)]
+    lower_hubs: usize,
 }
 
 /// Latencies in milliseconds, as the simulated planes report them.
@@ -81,6 +85,15 @@ pub(super) async fn run_cell(
     directory: &Path,
 ) -> anyhow::Result<Vec<Row>> {
     cell::run(sizes, &prepare(programs, directory)?).await
+}
+
+/// Measures only lower hubs with cells.
+pub(super) async fn run_levels(
+    programs: Programs,
+    sizes: &Sizes,
+    directory: &Path,
+) -> anyhow::Result<Vec<Row>> {
+    levels::run(sizes, &prepare(programs, directory)?).await
 }
 
 fn prepare(programs: Programs, directory: &Path) -> anyhow::Result<Built> {

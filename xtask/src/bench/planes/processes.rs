@@ -157,6 +157,8 @@ impl SimulatedPlanes {
 pub(super) struct SimulationState {
     pub(super) copies: usize,
     pub(super) bindings: usize,
+    /// Number of Instances of the projects.
+    pub(super) projections: usize,
     pub(super) writes: u64,
     pub(super) watches: u64,
     /// Number of Instances of the cell whose gates are open.
@@ -257,6 +259,10 @@ impl Watcher {
     /// Returns the resident memory in MiB: the current value and the maximum so far.
     pub(super) fn memory(&self) -> anyhow::Result<(f64, f64)> {
         crate::bench::servers::memory(self.process.pid())
+    }
+
+    pub(super) fn pid(&self) -> i32 {
+        self.process.pid()
     }
 
     /// Returns the used CPU time in seconds.
