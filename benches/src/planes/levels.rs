@@ -64,8 +64,8 @@ struct LowerHub {
     key: Key,
     /// The object of the WorkloadDeployment on the lower hub.
     object: Value,
-    /// The number of Instances of each cell below.
-    replicas: Vec<u64>,
+    /// The items of the cells on the lower hub.
+    cells: Vec<Value>,
 }
 
 /// Returns the name of a lower hub. Its city has the same name in upper case.
@@ -119,25 +119,24 @@ impl LowerHub {
         let object = json!({
             "apiVersion": copy["apiVersion"], "kind": copy["kind"], "metadata": metadata, "spec": copy["spec"],
         });
-        Self {
-            key,
-            object,
-            replicas: vec![1; cells],
-        }
+        let cells = (0..cells).map(|index| of_cell(&object, index, 1)).collect();
+        Self { key, object, cells }
     }
 
     /// Aggregates the statuses of the cells, and returns the item of the lower hub on the hub.
     fn report(&mut self, name: &str) -> anyhow::Result<Value> {
-        let items = self.replicas.iter().enumerate().map(|(index, replicas)| {
-            let mut status = karmada::report(&self.object, *replicas)["status"].take();
-            status["assignedReplicas"] = json!(1);
-            status["generation"] = json!(1);
-            status["resourceTemplateGeneration"] = json!(1);
-            karmada::item(&cell_name(index), &status)
-        });
-        self.object["status"] = aggregated(&self.object, &items.collect::<Vec<_>>())?;
+        self.object["status"] = aggregated(&self.object, &self.cells)?;
         Ok(karmada::item(name, &reflected(&self.object)?))
     }
+}
+
+/// Returns the item of a cell with this number of Instances.
+fn of_cell(object: &Value, index: usize, replicas: u64) -> Value {
+    let mut status = karmada::report(object, replicas)["status"].take();
+    status["assignedReplicas"] = json!(1);
+    status["generation"] = json!(1);
+    status["resourceTemplateGeneration"] = json!(1);
+    karmada::item(&cell_name(index), &status)
 }
 
 impl Planes {
@@ -227,11 +226,12 @@ impl Planes {
     fn change_cell(&self, project: &Plane, name: &str, cell: usize) -> Result<(), Refusal> {
         let mut lower_hubs = self.lower_hubs();
         let lower_hub = lower_hubs.get_mut(name).ok_or_else(Refusal::no_path)?;
-        if let Some(replicas) = lower_hub.replicas.get_mut(cell) {
-            *replicas += 1;
+        if let Some(item) = lower_hub.cells.get_mut(cell) {
+            let replicas = item["status"]["replicas"].as_u64().unwrap_or_default();
+            *item = of_cell(&lower_hub.object, cell, replicas + 1);
         }
         let (item, status) = self.fold(name, lower_hub)?;
-        let replicas = lower_hub.replicas.iter().sum();
+        let replicas = status["replicas"].as_u64().unwrap_or_default();
         self.await_shown(project, &lower_hub.key, Shown::Replicas(replicas));
         self.write_reports(&lower_hub.key, &item, &status)
     }
@@ -247,7 +247,7 @@ impl Planes {
         let lower_hubs = self.lower_hubs();
         let lower_hub = lower_hubs.get(name).ok_or_else(Refusal::no_path)?;
         let dead = Some(cell).filter(|_| !is_ready);
-        let status = cells_below(lower_hub.replicas.len(), dead);
+        let status = cells_below(lower_hub.cells.len(), dead);
         let cell = format!("{name}.{}", cell_name(cell));
         self.await_shown(project, &lower_hub.key, shown(cell, is_ready));
         self.write_status("LowerHub", &(String::new(), name.to_owned()), &status)
