@@ -310,7 +310,7 @@ impl Projector {
     fn cell_of(&self, instance: Option<&Arc<Instance>>) -> CellState {
         let cell = instance.and_then(|instance| label(instance.as_ref(), labels::SOURCE_CLUSTER));
         cell.map_or(CellState::Reachable, |cell| {
-            self.hub.cells.state_of_copy(cell)
+            self.hub.cells.shown_state(cell)
         })
     }
 

@@ -8,6 +8,7 @@ use api::identity::{CLUSTER_SEPARATOR, cluster_of};
 use api::karmada::binding::{NO_CLUSTER_FIT, SCHEDULED};
 use api::karmada::{Cluster, ResourceBinding};
 use api::{LowerHub, WorkloadDeployment};
+use interpreters::fold::StatusFold;
 use jiff::Timestamp;
 use kube::Resource;
 use multicluster::Cache;
@@ -81,15 +82,21 @@ impl Cells {
         self.clusters.state(lower_hub) != CellState::Reachable || self.below.knows(lower_hub, below)
     }
 
-    /// Returns the state of the cell that a copy of an Instance names. If the Cluster that leads there has become a lower
-    /// hub since, or is one no more, the cell does not exist any more.
-    pub(crate) fn state_of_copy(&self, cell: &str) -> CellState {
+    /// Returns the state that users see of the cell that a copy of an Instance names. If the Cluster that leads there has
+    /// become a lower hub since, or is one no more, the cell is not there any more. A label can be wrong, so this proves
+    /// nothing.
+    pub(crate) fn shown_state(&self, cell: &str) -> CellState {
         let cluster = cluster_of(cell);
         let is_below = cluster != cell;
-        match self.clusters.has(cluster) && self.is_lower_hub(cluster) != is_below {
-            true => CellState::without_cluster(),
-            false => self.state(cell),
+        if !self.clusters.has(cluster) || self.is_lower_hub(cluster) == is_below {
+            return self.state(cell);
         }
+        let message = match is_below {
+            true => format!("Cluster {cluster} is not labelled as a lower hub"),
+            false => format!("Cluster {cluster} is a lower hub now"),
+        };
+        let since = None;
+        CellState::Unreachable { since, message }
     }
 
     /// Returns whether a Cluster of the hub is a lower hub, as its label says.
@@ -126,6 +133,22 @@ impl Cells {
     pub(crate) fn bindings_of(&self, cell: &str) -> Vec<Arc<ResourceBinding>> {
         self.by_cluster.get(cluster_of(cell))
     }
+}
+
+/// Returns whether a WorkloadDeployment is scheduled to a Cluster, or is still there.
+pub(crate) fn reaches(binding: &ResourceBinding, cluster: &str) -> bool {
+    let items = binding.status.as_ref();
+    let items = items.and_then(|status| status.aggregated_status.as_ref());
+    let has_item = || {
+        let items = items.map(|items| StatusFold::of_items(items.get()));
+        items.is_some_and(|fold| fold.map_or(true, |fold| fold.cells().any(|it| it == cluster)))
+    };
+    binding
+        .spec
+        .clusters
+        .iter()
+        .any(|target| target.name == cluster)
+        || has_item()
 }
 
 /// Returns whether the binding schedules a WorkloadDeployment.

@@ -43,7 +43,11 @@ impl CellsBelow {
         }
         let lower_hub = self.reported(lower_hub);
         let status = status_of(lower_hub.as_ref());
-        status.is_some_and(|status| is_complete(status) || listed(status, cell).is_some())
+        status.is_some_and(|status| match listed(status, cell) {
+            // A ready Cluster that leads to the cell says nothing of it.
+            Some(listed) => listed.name == cell || !listed.ready,
+            None => is_complete(status),
+        })
     }
 
     /// Observes a LowerHub. Returns the cells whose state differs from the last observed state, with their names on

@@ -45,9 +45,9 @@ impl CellState {
 /// The states of the Clusters of a hub.
 pub(crate) struct ClusterStates {
     clusters: Cache<Cluster>,
-    /// The state of each Cluster at its last event. Karmada updates each Cluster every 10 s, but the state rarely
-    /// changes.
-    observed: Mutex<BTreeMap<String, CellState>>,
+    /// The state of each Cluster at its last event, and whether it was a lower hub. Karmada updates each Cluster every
+    /// 10 s, but these rarely change.
+    observed: Mutex<BTreeMap<String, (CellState, bool)>>,
 }
 
 impl ClusterStates {
@@ -109,13 +109,15 @@ impl ClusterStates {
         labels.is_some_and(|it| it.get(LOWER_HUB).is_some_and(|value| value == "true"))
     }
 
-    /// Observes the state of a Cluster. Returns whether the state differs from the last observed state. A Cluster
-    /// without an earlier observation counts as reachable.
+    /// Observes the state of a Cluster. Returns whether the state differs from the last observed state, or whether the
+    /// Cluster has become a lower hub or is one no more. A Cluster without an earlier observation counts as reachable.
     pub(crate) fn changed(&self, cluster: &str) -> bool {
-        let state = self.state(cluster);
+        let current = (self.state(cluster), self.is_lower_hub(cluster));
         let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
-        let former = observed.insert(cluster.to_owned(), state.clone());
-        former.unwrap_or(CellState::Reachable) != state
+        match observed.insert(cluster.to_owned(), current.clone()) {
+            Some(former) => former != current,
+            None => current.0 != CellState::Reachable,
+        }
     }
 }
 

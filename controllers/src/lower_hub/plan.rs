@@ -53,6 +53,11 @@ pub(super) fn status(observed: &Observed, former: Option<&LowerHubStatus>) -> Lo
             None => cells.push(cell(cluster.clone(), state)),
         }
     }
+    if let Some(former) = former.filter(|_| !observed.unreadable.is_empty()) {
+        // The list stays one that has no space for all cells.
+        let all = usize::try_from(former.cell_count).unwrap_or_default();
+        unlisted = unlisted.saturating_add(all.saturating_sub(former.cells.len()));
+    }
     let mut cells: Vec<_> = cells.into_iter().flatten().collect();
     cells.sort_by(|one, other| one.name.cmp(&other.name));
     let count = cells.len().saturating_add(unlisted);

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use api::identity::cluster_of;
 use api::{Instance, WorkloadDeployment, labels};
 use kube::Resource;
 
@@ -10,6 +11,7 @@ use super::Projector;
 use super::owner::{confirm_owner, known_deployment};
 use super::plan::Observed;
 use super::plan::evidence::Evidence;
+use crate::hub::cells::{CellState, reaches};
 use crate::hub::identity::{HubIdentity, recorded_hub};
 use crate::objects::{Namespace, deployment_name, describe, label};
 use crate::projects::ProjectCaches;
@@ -91,22 +93,22 @@ impl Projector {
             None => (None, Vec::new()),
         };
         let deployment = owner(project, observed);
+        let cells = &self.hub.cells;
+        let cell = label(projection.as_ref(), labels::SOURCE_CLUSTER);
+        let binding = copy.as_deref().and_then(|copy| cells.binding_of(copy));
         let evidence = Evidence {
             hub,
             projection,
-            cell: self.cell_of(Some(projection)),
-            is_cell_known: self.is_cell_known(projection),
+            cell: cell.map_or(CellState::Reachable, |cell| cells.state(cell)),
+            is_cell_known: cell.is_none_or(|cell| cells.knows(cell)),
+            is_bound: cell
+                .zip(binding.as_deref())
+                .is_none_or(|(cell, binding)| reaches(binding, cluster_of(cell))),
             deployment: deployment.as_deref(),
             copy: copy.as_deref(),
             instances: &instances,
         };
         Ok(evidence.missing())
-    }
-
-    /// Returns whether the state of the cell of a projection is known.
-    fn is_cell_known(&self, projection: &Instance) -> bool {
-        let cell = label(projection, labels::SOURCE_CLUSTER);
-        cell.is_none_or(|cell| self.hub.cells.knows(cell))
     }
 
     /// Checks that the hub in use is the hub of an Instance. Without a WorkloadDeployment, no WorkloadDeployment of the

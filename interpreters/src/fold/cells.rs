@@ -133,6 +133,9 @@ impl<'a> StatusFold<'a> {
         remembered: &(impl Iterator<Item = &'r str> + Clone),
     ) -> Vec<String> {
         let mut cells = Vec::new();
+        let remembered = remembered.clone().filter(|cell| cluster_of(cell) != *cell);
+        let mut remembered: Vec<_> = remembered.collect();
+        remembered.sort_unstable();
         for (name, item) in &self.cells {
             match item.report_of_cells() {
                 Some(report) => {
@@ -141,8 +144,11 @@ impl<'a> StatusFold<'a> {
                     cells.extend(reported.map(|cell| below_name(name, cell)));
                 }
                 None => {
-                    let remembered = remembered.clone().filter(|cell| is_below(cell, name));
-                    cells.extend(remembered.map(str::to_owned));
+                    let first = remembered.partition_point(|cell| *cell < name.as_ref());
+                    let from = remembered.get(first..).unwrap_or_default().iter();
+                    let below = from.skip_while(|cell| !is_below(cell, name));
+                    let below = below.take_while(|cell| is_below(cell, name));
+                    cells.extend(below.map(|cell| (*cell).to_owned()));
                 }
             }
         }

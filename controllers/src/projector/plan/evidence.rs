@@ -20,6 +20,8 @@ pub(in crate::projector) struct Evidence<'a> {
     pub(in crate::projector) cell: CellState,
     /// Whether that state is known. If it is not, the cell counts as reachable.
     pub(in crate::projector) is_cell_known: bool,
+    /// Whether the copy is scheduled to the Cluster that leads to the cell, or is still there. True if that is unknown.
+    pub(in crate::projector) is_bound: bool,
     /// The WorkloadDeployment of the project.
     pub(in crate::projector) deployment: Option<&'a WorkloadDeployment>,
     /// The copy of the WorkloadDeployment on the hub.
@@ -64,7 +66,8 @@ impl Evidence<'_> {
     fn missing_of_unknown_cell(&self, status: &WorkloadDeploymentStatus) -> Option<String> {
         let cell = label(self.projection, labels::SOURCE_CLUSTER).unwrap_or_default();
         let is_complete = condition::find(&status.conditions, CELLS_REPORTING).is_none();
-        match is_complete && replicas_of(status, cell).is_none() {
+        // A status stays as it is when the last Cluster is gone.
+        match !self.is_bound || is_complete && replicas_of(status, cell).is_none() {
             true => None,
             false => self.missing_after_a_move(Some(status)),
         }
@@ -148,6 +151,7 @@ mod tests {
             projection,
             cell: CellState::Reachable,
             is_cell_known: true,
+            is_bound: true,
             deployment,
             copy,
             instances,
@@ -172,7 +176,7 @@ mod tests {
             "lastTransitionTime": "2026-11-21T09:30:00Z",
         }]);
         let none = json!([]);
-        let is_proof = |cells: Value, conditions: &Value, instances: &[&str]| {
+        let proves = |is_bound, cells: Value, conditions: &Value, instances: &[&str]| {
             let copy = copy(&json!({"cells": cells, "conditions": conditions}));
             let instances: Vec<_> = instances
                 .iter()
@@ -184,11 +188,15 @@ mod tests {
                 projection: &projection,
                 cell: CellState::Reachable,
                 is_cell_known: false,
+                is_bound,
                 deployment: Some(&deployment),
                 copy: Some(&copy),
                 instances: &instances,
             };
             evidence.missing().is_none()
+        };
+        let is_proof = |cells, conditions: &Value, instances: &[&str]| {
+            proves(true, cells, conditions, instances)
         };
         let of_both = |replicas| json!([entry("dfw.a1", replicas), entry("dfw.a2", 2)]);
         assert!(
@@ -207,6 +215,10 @@ mod tests {
         assert!(
             !is_proof(of_other(), &silent, &[]),
             "it may have the WorkloadDeployment"
+        );
+        assert!(
+            proves(false, of_both(2), &none, &["web-0"]),
+            "the lower hub does not have the WorkloadDeployment any more"
         );
     }
 

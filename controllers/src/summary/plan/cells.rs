@@ -171,8 +171,8 @@ pub(super) fn cells(
 
 /// Returns whether a cell below a lower hub says what runs there. `standing` is that of the lower hub.
 fn standing_below(name: &str, standing: &Standing, observed: &Observed<'_>) -> Standing {
-    if let (RowState::Reported | RowState::Leaving, CellState::Unreachable { since, message }) =
-        (standing.0, (observed.cell)(name))
+    if standing.0 != RowState::Unreachable
+        && let CellState::Unreachable { since, message } = (observed.cell)(name)
     {
         let why = (row_reason::CELL_UNREACHABLE, message, since);
         return (RowState::Unreachable, Some(why));
