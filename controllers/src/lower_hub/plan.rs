@@ -33,34 +33,34 @@ pub(super) struct Observed {
 
 /// Returns the wanted status of the LowerHub on the upper hub. `former` is its current status.
 pub(super) fn status(observed: &Observed, former: Option<&LowerHubStatus>) -> LowerHubStatus {
-    let (mut cells, mut unlisted) = (Vec::new(), 0_usize);
+    let as_count = |number: i32| usize::try_from(number).unwrap_or_default();
+    let (mut cells, mut unlisted, mut least) = (Vec::new(), 0_usize, 0);
     for (cluster, state) in &observed.clusters {
         let below = observed.lower_hubs.get(cluster);
         let below = below.and_then(|lower_hub| lower_hub.status.as_ref());
-        let kept = former_below(observed, former, cluster);
-        match below {
-            Some(status) => {
-                let all = usize::try_from(status.cell_count).unwrap_or_default();
-                unlisted = unlisted.saturating_add(all.saturating_sub(status.cells.len()));
-                let below = status.cells.iter();
-                cells.extend(below.map(|it| below_cluster(cluster, state, it)));
-            }
-            None if !kept.is_empty() => {
-                let below = kept.iter();
-                cells.extend(below.map(|it| below_cluster(cluster, state, it)));
-            }
-            // The cells below a hub that has never reported them have the state of its Cluster.
-            None => cells.push(cell(cluster.clone(), state)),
+        if let Some(status) = below {
+            let all = as_count(status.cell_count);
+            unlisted = unlisted.saturating_add(all.saturating_sub(status.cells.len()));
+            let below = status.cells.iter();
+            cells.extend(below.map(|it| below_cluster(cluster, state, it)));
+            continue;
         }
-    }
-    if let Some(former) = former.filter(|_| !observed.unreadable.is_empty()) {
-        // The list stays one that has no space for all cells.
-        let all = usize::try_from(former.cell_count).unwrap_or_default();
-        unlisted = unlisted.saturating_add(all.saturating_sub(former.cells.len()));
+        let former = former.filter(|_| observed.unreadable.contains(cluster));
+        let before = cells.len();
+        if let Some(former) = former {
+            let kept = former_below(former, cluster);
+            cells.extend(kept.map(|it| below_cluster(cluster, state, &it)));
+        }
+        match former {
+            // A list that had no space for all cells stays one that has none.
+            Some(former) if cells.len() > before => least = as_count(former.cell_count),
+            // The cells below a hub that has never reported them have the state of its Cluster.
+            _ => cells.push(cell(cluster.clone(), state)),
+        }
     }
     let mut cells: Vec<_> = cells.into_iter().flatten().collect();
     cells.sort_by(|one, other| one.name.cmp(&other.name));
-    let count = cells.len().saturating_add(unlisted);
+    let count = cells.len().saturating_add(unlisted).max(least);
     let not_ready = cells.iter().filter(|cell| !cell.ready).count();
     shorten(&mut cells);
     shorten_messages(&mut cells);
@@ -107,26 +107,21 @@ fn below_cluster(cluster: &str, state: &CellState, below: &CellBelow) -> Option<
     }
 }
 
-/// Returns the cells below a Cluster that were reported last, with their names there, while it is not known what its
-/// LowerHub says.
-fn former_below(
-    observed: &Observed,
-    former: Option<&LowerHubStatus>,
+/// Returns the cells below a Cluster that were reported last, with their names there. The list is sorted by name.
+fn former_below<'a>(
+    former: &'a LowerHubStatus,
     cluster: &str,
-) -> Vec<CellBelow> {
-    if !observed.unreadable.contains(cluster) {
-        return Vec::new();
-    }
+) -> impl Iterator<Item = CellBelow> + use<'a> {
     let prefix = format!("{cluster}{CLUSTER_SEPARATOR}");
-    let cells = former.map_or(&[][..], |status| &status.cells).iter();
-    let below = cells.filter_map(|cell| {
+    let first = former.cells.partition_point(|cell| cell.name < prefix);
+    let cells = former.cells.get(first..).unwrap_or_default().iter();
+    cells.map_while(move |cell| {
         let name = cell.name.strip_prefix(&prefix)?.to_owned();
         Some(CellBelow {
             name,
             ..cell.clone()
         })
-    });
-    below.collect()
+    })
 }
 
 /// Removes cells if there are too many for the list. Those of the own Clusters stay first, so that no further hub can

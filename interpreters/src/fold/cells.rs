@@ -6,11 +6,11 @@ use std::mem;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::cell_name::{below_name, is_below, kept_name};
+use super::cell_name::{below_name, kept_name};
 use super::status::StatusView;
 use super::unreachable::{Unreachable, UnreachableCells};
 use api::decode::{for_each_of, from_str};
-use api::identity::cluster_of;
+use api::identity::{CLUSTER_SEPARATOR, cluster_of};
 
 /// The reports of the cells of one WorkloadDeployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -144,10 +144,10 @@ impl<'a> StatusFold<'a> {
                     cells.extend(reported.map(|cell| below_name(name, cell)));
                 }
                 None => {
-                    let first = remembered.partition_point(|cell| *cell < name.as_ref());
+                    let prefix = format!("{name}{CLUSTER_SEPARATOR}");
+                    let first = remembered.partition_point(|cell| *cell < prefix.as_str());
                     let from = remembered.get(first..).unwrap_or_default().iter();
-                    let below = from.skip_while(|cell| !is_below(cell, name));
-                    let below = below.take_while(|cell| is_below(cell, name));
+                    let below = from.take_while(|cell| cell.starts_with(&prefix));
                     cells.extend(below.map(|cell| (*cell).to_owned()));
                 }
             }

@@ -116,6 +116,35 @@ fn cells_stay_while_the_lower_hub_above_them_cannot_be_read() {
     );
 }
 
+/// Otherwise each report would cause the next one.
+#[test]
+fn a_list_that_is_too_long_stays_the_same_while_lower_hubs_cannot_be_read() {
+    let own: BTreeMap<_, _> = (0..12_000)
+        .map(|number| (format!("{number:05}"), CellState::Reachable))
+        .collect();
+    let below: Vec<_> = (0..9_999).map(|it| ready(&format!("b.{it:05}"))).collect();
+    let of_b = json!({"cellCount": 12_000, "notReady": 0, "cells": below});
+    for (clusters, former, count) in [
+        (own, None, 12_000),
+        (
+            clusters(&[("b", CellState::Reachable)]),
+            Some(object(of_b)),
+            12_000,
+        ),
+    ] {
+        let observed = Observed {
+            unreadable: clusters.keys().cloned().collect(),
+            clusters,
+            lower_hubs: BTreeMap::new(),
+        };
+        let first = status(&observed, former.as_ref());
+        assert_eq!(first.cell_count, count);
+        let again = status(&observed, Some(&first));
+        assert_eq!(again.cell_count, count);
+        assert!(again == first, "the list changes");
+    }
+}
+
 #[test]
 fn the_cells_below_a_further_hub_do_not_displace_others() {
     let cells: Vec<_> = (0..10_000)
