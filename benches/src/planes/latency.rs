@@ -14,19 +14,19 @@ use super::Plane;
 /// The expected changes, and the latencies of the changes that have arrived.
 #[derive(Default)]
 pub(super) struct Latencies {
-    /// What a status will show, by project and deployment.
+    /// The content that a status will show, by project and deployment.
     statuses: Mutex<Waiting<(String, Key), Shown>>,
     /// The hub namespace that will get a deployment of a Workload, by name of the Workload.
     arrivals: Mutex<Waiting<String, String>>,
 }
 
-/// What the status of a project's deployment shows.
+/// The content of the status of a project's deployment.
 pub(super) enum Shown {
     /// This number of replicas.
     Replicas(u64),
-    /// That a cell cannot be reached, with this name in the message.
+    /// A cell cannot be reached. The message has this name.
     Unreachable(String),
-    /// That every cell can be reached.
+    /// Every cell can be reached.
     Reachable,
 }
 

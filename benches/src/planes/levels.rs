@@ -39,7 +39,7 @@ pub(super) struct Events {
     process: u32,
 }
 
-/// What happens at a lower hub.
+/// An event at a lower hub.
 #[derive(Clone, Copy, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Event {

@@ -21,7 +21,7 @@ const LIST_MAX: usize = 1_000_000;
 /// Bytes of an empty message in the list.
 const EMPTY_MESSAGE: usize = r#""message":"","#.len();
 
-/// What the lower hub knows of its cells.
+/// The facts that the lower hub knows of its cells.
 pub(super) struct Observed {
     /// The states of its Clusters.
     pub(super) clusters: BTreeMap<String, CellState>,

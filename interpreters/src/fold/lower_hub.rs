@@ -13,7 +13,7 @@ pub(super) struct CellBelow<'f, 'a> {
     pub(super) resource_template_generation: Option<i64>,
 }
 
-/// What a lower hub reports of a cell.
+/// The report of a lower hub about one cell.
 #[derive(Clone, Copy)]
 pub(super) enum ReportBelow<'f, 'a> {
     /// The entry of one of several cells.

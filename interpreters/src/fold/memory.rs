@@ -1,4 +1,4 @@
-//! What the former status remembers of the cells (docs/concepts/status.md#memory).
+//! The memory of the cells in the former status (docs/concepts/status.md#memory).
 
 use api::identity::CLUSTER_SEPARATOR;
 

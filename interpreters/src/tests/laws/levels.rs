@@ -26,7 +26,7 @@ const TYPES: [&str; 3] = ["Available", "ReplicasReady", "Other"];
 /// Status, message, time and generation lag of a condition.
 type CellCondition = (&'static str, &'static str, &'static str, Option<i64>);
 
-/// What a cell does in one round.
+/// The behaviour of a cell in one round.
 #[derive(Clone, Debug)]
 struct CellRound {
     /// Whether the cell has acted on the object of this round.

@@ -18,7 +18,7 @@ use crate::ports::Ports;
 use crate::process::ChildProcess;
 use crate::rights::{self, PlaneUser, until_allowed};
 
-/// What the hub needs for the process of a lower hub, below `deploy`.
+/// The file below `deploy` that the hub needs for the process of a lower hub.
 const UPPER_HUB: &str = "lower-hub/upper-hub.yaml";
 /// Kustomizations of `deploy`, for the hub and for the lower hub.
 const UPPER: &str = "lower-hub/upper";

@@ -29,7 +29,7 @@ const OF_EVENTS: [(&str, &str, usize); 3] = [
     ("deadHub", "dead lower hub", DEAD_HUBS),
 ];
 
-/// What an event costs.
+/// The cost of an event.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Happened {
