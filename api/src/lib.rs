@@ -11,6 +11,7 @@ pub mod allowed;
 pub mod annotations;
 pub mod assigned_replicas;
 pub mod cell_rules;
+pub mod cells_below;
 pub mod condition;
 pub mod conditions;
 pub mod core_v1;

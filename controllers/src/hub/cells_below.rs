@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use api::identity::CLUSTER_SEPARATOR;
+use api::cells_below::{cells_below, name_above, with_lower_hubs};
 use api::lower_hub::{CellBelow, LowerHub, LowerHubStatus};
 use multicluster::Cache;
 
@@ -69,9 +69,7 @@ impl CellsBelow {
             _ => return vec![lower_hub.to_owned()],
         };
         let named = changed.into_iter();
-        named
-            .map(|cell| format!("{lower_hub}{CLUSTER_SEPARATOR}{cell}"))
-            .collect()
+        named.map(|cell| name_above(lower_hub, &cell)).collect()
     }
 
     /// Returns the LowerHub if it has a status and can be decoded.
@@ -111,12 +109,7 @@ fn state(status: &LowerHubStatus, cell: &str) -> CellState {
         return state_of(listed);
     }
     // The name of a lower hub is not in the list, but the cells below it are.
-    let below = format!("{cell}{CLUSTER_SEPARATOR}");
-    let first = status.cells.partition_point(|it| it.name < below);
-    let has_cells = status
-        .cells
-        .get(first)
-        .is_some_and(|it| it.name.starts_with(&below));
+    let has_cells = !cells_below(&status.cells, cell, |it| &it.name).is_empty();
     match has_cells || !is_complete(status) {
         true => CellState::Reachable,
         false => CellState::without_cluster(),
@@ -125,11 +118,7 @@ fn state(status: &LowerHubStatus, cell: &str) -> CellState {
 
 /// Returns the entry of a cell, or of a Cluster that leads to it.
 fn listed<'a>(status: &'a LowerHubStatus, cell: &str) -> Option<&'a CellBelow> {
-    let mut names = std::iter::successors(Some(cell), |name| {
-        let (cluster, _) = name.rsplit_once(CLUSTER_SEPARATOR)?;
-        Some(cluster)
-    });
-    names.find_map(|name| {
+    with_lower_hubs(cell).find_map(|name| {
         let at = status
             .cells
             .binary_search_by(|it| it.name.as_str().cmp(name));

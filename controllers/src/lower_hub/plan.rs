@@ -6,6 +6,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api::cells_below::{cells_below, name_above};
 use api::identity::CLUSTER_SEPARATOR;
 use api::lower_hub::{
     CELL_BELOW_MESSAGE_MAX, CELL_BELOW_NAME_MAX, CELLS_BELOW_MAX, CellBelow, LowerHub,
@@ -96,7 +97,7 @@ fn cell(name: String, state: &CellState) -> Option<CellBelow> {
 
 /// Returns a cell below a Cluster that is a hub. It is ready only if the Cluster is.
 fn below_cluster(cluster: &str, state: &CellState, below: &CellBelow) -> Option<CellBelow> {
-    let name = format!("{cluster}{CLUSTER_SEPARATOR}{}", below.name);
+    let name = name_above(cluster, &below.name);
     let own = cell(name.clone(), state)?;
     match own.ready {
         true => Some(CellBelow {
@@ -112,10 +113,9 @@ fn former_below<'a>(
     former: &'a LowerHubStatus,
     cluster: &str,
 ) -> impl Iterator<Item = CellBelow> + use<'a> {
-    let prefix = format!("{cluster}{CLUSTER_SEPARATOR}");
-    let first = former.cells.partition_point(|cell| cell.name < prefix);
-    let cells = former.cells.get(first..).unwrap_or_default().iter();
-    cells.map_while(move |cell| {
+    let prefix = name_above(cluster, "");
+    let cells = cells_below(&former.cells, cluster, |cell| &cell.name).iter();
+    cells.filter_map(move |cell| {
         let name = cell.name.strip_prefix(&prefix)?.to_owned();
         Some(CellBelow {
             name,

@@ -1,6 +1,6 @@
 //! The index values of the caches of the hub.
 
-use api::identity::CLUSTER_SEPARATOR;
+use api::cells_below::with_lower_hubs;
 use api::{Instance, labels};
 use kube::Resource;
 
@@ -20,10 +20,7 @@ pub(super) fn deployment_of(instance: &Instance) -> Vec<String> {
 /// Returns the values of `HubCaches::instances_in_cell` for an Instance: its cell, and the lower hubs above this cell.
 pub(super) fn cells_of(instance: &Instance) -> Vec<String> {
     let cell = label(instance, labels::SOURCE_CLUSTER);
-    let cells = std::iter::successors(cell, |name| {
-        let (above, _) = name.rsplit_once(CLUSTER_SEPARATOR)?;
-        Some(above)
-    });
+    let cells = cell.into_iter().flat_map(with_lower_hubs);
     cells.map(str::to_owned).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use api::identity::CLUSTER_SEPARATOR;
+use api::cells_below::name_above;
 
 /// Stands for a name that no cell can have. A Cluster can have this name.
 const UNNAMED: &str = "unnamed";
@@ -24,13 +24,7 @@ pub(super) fn kept_name<'a>(cluster: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
 pub fn below_name(lower_hub: &str, cell: &str) -> String {
     let is_usable = is_usable(cell, NAME_BELOW_MAX);
     let cell = if is_usable { cell } else { UNNAMED };
-    format!("{lower_hub}{CLUSTER_SEPARATOR}{cell}")
-}
-
-/// Returns whether this is the name of a cell below the lower hub.
-pub fn is_below(cell: &str, lower_hub: &str) -> bool {
-    let rest = cell.strip_prefix(lower_hub);
-    rest.is_some_and(|rest| rest.starts_with(CLUSTER_SEPARATOR))
+    name_above(lower_hub, cell)
 }
 
 /// Returns whether a name is not empty, is not too long, and has only characters that need no escape in JSON.

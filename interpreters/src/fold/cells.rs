@@ -9,8 +9,9 @@ use serde_json::value::RawValue;
 use super::cell_name::{below_name, kept_name};
 use super::status::StatusView;
 use super::unreachable::{Unreachable, UnreachableCells};
+use api::cells_below::cells_below;
 use api::decode::{for_each_of, from_str};
-use api::identity::{CLUSTER_SEPARATOR, cluster_of};
+use api::identity::cluster_of;
 
 /// The reports of the cells of one WorkloadDeployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -144,11 +145,8 @@ impl<'a> StatusFold<'a> {
                     cells.extend(reported.map(|cell| below_name(name, cell)));
                 }
                 None => {
-                    let prefix = format!("{name}{CLUSTER_SEPARATOR}");
-                    let first = remembered.partition_point(|cell| *cell < prefix.as_str());
-                    let from = remembered.get(first..).unwrap_or_default().iter();
-                    let below = from.take_while(|cell| cell.starts_with(&prefix));
-                    cells.extend(below.map(|cell| (*cell).to_owned()));
+                    let below = cells_below(&remembered, name, |cell| cell);
+                    cells.extend(below.iter().map(|cell| (*cell).to_owned()));
                 }
             }
         }

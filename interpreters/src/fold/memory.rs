@@ -1,5 +1,6 @@
 //! The memory of the cells in the former status (docs/concepts/status.md#memory).
 
+use api::cells_below::cells_below;
 use api::identity::CLUSTER_SEPARATOR;
 
 use super::status::{RememberedCell, StatusView};
@@ -33,13 +34,7 @@ impl<'f, 'a> CellsByName<'f, 'a> {
 
     /// Returns the entries of the cells below a lower hub.
     pub(super) fn below(&self, lower_hub: &str) -> impl Iterator<Item = &'f RememberedCell<'a>> {
-        let prefix = format!("{lower_hub}{CLUSTER_SEPARATOR}");
-        let begins = |cell: &RememberedCell<'_>| cell.name.starts_with(&prefix);
-        let index = self
-            .cells
-            .partition_point(|cell| cell.name.as_ref() < prefix.as_str());
-        let cells = self.cells.get(index..).unwrap_or_default();
-        let count = cells.iter().take_while(|cell| begins(cell)).count();
-        cells.iter().take(count).copied()
+        let cells = cells_below(&self.cells, lower_hub, |cell| &cell.name);
+        cells.iter().copied()
     }
 }

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use api::identity::CLUSTER_SEPARATOR;
+use api::cells_below::with_lower_hubs;
 use jiff::Timestamp;
 
 /// The mark of an unreachable cell. If one cell has two marks, the fold keeps the mark with the earlier time. If the
@@ -65,9 +65,7 @@ impl<'a> UnreachableCells<'a> {
         let Some(name) = name else {
             return self.earliest();
         };
-        let lower_hubs = name.match_indices(CLUSTER_SEPARATOR);
-        let lower_hubs = lower_hubs.filter_map(|(end, _)| name.get(..end));
-        let marks = lower_hubs.chain([name]).filter_map(|it| self.of_cell(it));
+        let marks = with_lower_hubs(name).filter_map(|it| self.of_cell(it));
         marks.map(|unreachable| unreachable.since).min()
     }
 }

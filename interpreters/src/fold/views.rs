@@ -6,7 +6,8 @@
 
 use std::iter;
 
-use super::cell_name::is_below;
+use api::cells_below::is_below;
+
 use super::cell_view::CellView;
 use super::cells::{NamedContribution, StatusFold};
 use super::lower_hub::CellBelow;

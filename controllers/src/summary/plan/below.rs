@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use api::WorkloadDeployment;
+use api::cells_below::is_below;
 use api::workload_deployment::{CELL_NOT_APPLIED, CELL_NOT_REPORTED, CELLS_REPORTING};
-use interpreters::fold::{below_name, is_below};
+use interpreters::fold::below_name;
 use serde_json::{Value, json};
 
 /// Returns the last report of each cell below a lower hub, by the name of the cell. `report` is the status of the lower
