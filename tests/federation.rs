@@ -40,6 +40,8 @@ mod connections;
 mod crds;
 #[path = "federation/customizations.rs"]
 mod customizations;
+#[path = "federation/deletions.rs"]
+mod deletions;
 #[path = "federation/deploy.rs"]
 mod deploy;
 #[path = "federation/events.rs"]
@@ -309,6 +311,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared suites::workload_deployment_federation;
         Shared suites::propagation_policy_lifecycle;
         Shared suites::deletion_cascade;
+        Shared deletions::a_workload_stays_until_its_instances_have_ended;
         Shared suites::instance_writeback;
         Shared suites::instance_projection;
         Shared suites::full_federation;
@@ -478,6 +481,7 @@ fn all() -> Vec<(&'static str, Test)> {
 fn soak() -> Vec<(&'static str, Test)> {
     tests![
         Apart certificates::rotations;
+        Shared deletions::an_instance_that_does_not_end_blocks_its_workload_only_for_a_time;
         Apart freshness::a_cell_that_hangs;
         Apart pull_cells::an_hour_away;
         Apart cell_rules::a_lost_write_of_rules_is_repeated;

@@ -42,6 +42,9 @@ pub const OF_REFERENCED_DATA: [&str; 3] = [
 /// On a WorkloadDeployment: `true` while the service is suspended in its project. The service catalogue writes it in the
 /// project. Any other value, and its absence, mean that the Instances run.
 pub const SUSPENDED: &str = "compute.datumapis.com/suspended";
+/// On the copy of a WorkloadDeployment: `true` while the project waits for its Instances to end, before the copy is
+/// deleted (docs/concepts/ownership.md). The federator alone decides it. The project's own annotation means nothing.
+pub const ENDING: &str = "compute.datumapis.com/ending";
 /// The annotations of a project's WorkloadDeployment that travel with it, also their absence.
 pub const MIRRORED: [&str; 4] = [
     EXPECTED_REFERENCED_DATA,
@@ -175,6 +178,12 @@ pub const ALL: &[MetadataKey] = &[
         "WorkloadDeployment; project, hub, cell",
         "the service catalogue; `federator` copies it",
         "`true` while the service is suspended in the project. See [Suspension](../concepts/flow.md#suspension).",
+    ),
+    metadata_key(
+        ENDING,
+        "WorkloadDeployment; hub, cell",
+        "`federator`",
+        "`true` if the project deletes the WorkloadDeployment and waits for its Instances to end. See [Deletion of a WorkloadDeployment](../concepts/ownership.md#deletion-of-a-workloaddeployment).",
     ),
     metadata_key(
         REFERENCED_BY,

@@ -475,6 +475,28 @@ const WRITTEN: &[WrittenCondition] = &[
     written(
         DEPLOYMENT,
         PROJECT,
+        workload_deployment::INSTANCES_ENDED,
+        False,
+        of_deployment::INSTANCES_REMAIN,
+        (
+            "The deployment is being deleted, and the cells of the message have not ended its Instances yet. The deletion waits for them until the time in the message ([Deletion of a WorkloadDeployment](../concepts/ownership.md#deletion-of-a-workloaddeployment)).",
+            "None. If it lasts, look at the Instances in the cell: a finalizer of the provider may hold them.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        PROJECT,
+        workload_deployment::INSTANCES_ENDED,
+        False,
+        of_deployment::CELLS_NOT_AWAITED,
+        (
+            "The deployment is gone from the hub, although the cells of the message may still have Instances: they cannot be reached, or the time is over. Karmada deletes the deployment in a cell as soon as it can, and the Instances end then. The last state before the deployment is gone from the project; an event has the same text.",
+            "Repair the cell, or remove its Cluster if it does not return.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        PROJECT,
         workload_deployment::CELLS_REPORTING,
         False,
         of_deployment::HUB_REFUSED,
@@ -1303,6 +1325,7 @@ const WARNINGS: &[&str] = &[
     of_deployment::HUB_CONTRADICTED,
     of_deployment::HUB_REFUSED,
     of_deployment::CELL_UNREACHABLE,
+    of_deployment::CELLS_NOT_AWAITED,
     of_deployment::NO_MATCHING_CELL,
 ];
 
@@ -1331,7 +1354,7 @@ pub const EVENTS: &[PublishedEvent] = &[
         plane: PlaneKind::Project,
         type_: EventType::Warning,
         reasons: WARNINGS,
-        when: "`Available` or `CellsReporting` now has this reason. Someone may have to correct the cause.",
+        when: "`Available`, `CellsReporting` or `InstancesEnded` now has this reason. Someone may have to correct the cause.",
     },
     PublishedEvent {
         kind: "Workload, WorkloadDeployment",
@@ -1424,6 +1447,7 @@ pub const EVENTS: &[PublishedEvent] = &[
 pub const ON_THE_WAY: &[&str] = &[
     of_deployment::CELL_NOT_APPLIED,
     of_deployment::CELL_NOT_REPORTED,
+    of_deployment::INSTANCES_REMAIN,
     of_workload::NO_DEPLOYMENTS,
     of_workload::NO_PLACEMENTS,
     of_deployment::NO_INSTANCES_DESIRED,

@@ -27,6 +27,9 @@ pub const AUTOSCALING_READY: &str = "AutoscalingReady";
 /// Condition that exists only while the cell has rules: the cell applies them to the template of the Instances.
 pub const RULES_APPLIED: &str = "RulesApplied";
 
+/// Condition that exists only while the project deletes the deployment and it has Instances: cells still have some.
+pub const INSTANCES_ENDED: &str = "InstancesEnded";
+
 pub use crate::reasons::workload_deployment::{
     CELL_NOT_APPLIED, CELL_NOT_REPORTED, CELL_UNREACHABLE, NO_MATCHING_CELL,
 };
@@ -117,6 +120,21 @@ impl WorkloadDeploymentSpec {
             .unwrap_or(self.scale_settings.min_replicas)
             .max(0)
     }
+
+    /// Returns the same spec without instances. No autoscaler adds some.
+    #[must_use]
+    pub fn without_instances(&self) -> Self {
+        Self {
+            replicas: self.replicas.map(|_| 0),
+            scale_settings: HorizontalScaleSettings {
+                max_replicas: None,
+                metrics: Vec::new(),
+                min_replicas: 0,
+                ..self.scale_settings.clone()
+            },
+            ..self.clone()
+        }
+    }
 }
 
 impl WorkloadDeployment {
@@ -129,9 +147,20 @@ impl WorkloadDeployment {
 
     /// Returns whether the service is suspended in the project of this object.
     pub fn is_suspended(&self) -> bool {
+        self.is_annotated(annotations::SUSPENDED)
+    }
+
+    /// Returns whether its Instances must end, because the project deletes the WorkloadDeployment.
+    pub fn is_ending(&self) -> bool {
+        self.is_annotated(annotations::ENDING)
+    }
+
+    /// Returns whether this annotation is `true`.
+    fn is_annotated(&self, key: &str) -> bool {
         let annotations = self.metadata.annotations.as_ref();
-        let suspended = annotations.and_then(|it| it.get(annotations::SUSPENDED));
-        suspended.is_some_and(|suspended| suspended == "true")
+        annotations
+            .and_then(|it| it.get(key))
+            .is_some_and(|it| it == "true")
     }
 
     /// Returns whether its Instances are rolled out: the policy is supported, the number is not too large, and the rules

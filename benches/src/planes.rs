@@ -214,8 +214,10 @@ impl Planes {
         }
         let is_on_hub = std::ptr::eq(plane, Arc::as_ptr(&self.hub));
         self.latencies.wrote(is_on_hub, plane, stored);
-        if is_on_hub && is_new {
-            karmada::place(&plane.server, &stored.key, &stored.value());
+        match (is_on_hub, is_new) {
+            (true, true) => karmada::place(&plane.server, &stored.key, &stored.value()),
+            (true, false) => karmada::end(&plane.server, &stored.key, &stored.value()),
+            (false, _) => {}
         }
     }
 }

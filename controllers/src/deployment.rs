@@ -181,14 +181,18 @@ impl DeploymentController {
                 .writer
                 .apply_status(context, &deployments, deployment, json!(status))
                 .await;
-            if let Some(written) = errors.note(written).flatten() {
+            // The customer deletes it, and has not scaled it.
+            if let Some(written) = errors.note(written).flatten()
+                && !deployment.is_ending()
+            {
                 self.lifecycle
                     .deployment_written(deployment, &written, marks.refusal.as_deref());
             }
         }
         errors.result()?;
         let deletes = |step: &RolloutStep| matches!(step, RolloutStep::Delete(_));
-        if !plan.steps.iter().any(deletes) && !is_terminating(deployment) {
+        let ends = is_terminating(deployment) || deployment.is_ending();
+        if !plan.steps.iter().any(deletes) && !ends {
             self.absent.report(&view);
         }
         if plan.remove_finalizer {
@@ -210,7 +214,7 @@ impl DeploymentController {
         Ok(())
     }
 
-    /// Deletes the Instances of a terminating WorkloadDeployment.
+    /// Deletes the Instances of a WorkloadDeployment that ends.
     async fn delete_own(
         &self,
         context: &ReconcileContext,

@@ -1,5 +1,6 @@
 //! Copies WorkloadDeployments to the hub, and their status back to the project (docs/concepts/flow.md).
 
+mod cell_items;
 mod copy;
 mod orphans;
 pub(crate) mod other_hub;
@@ -15,11 +16,15 @@ pub(crate) mod triggers;
 use std::sync::Arc;
 
 use api::reasons::workload_deployment::HUB_CONTRADICTED;
-use api::workload_deployment::{AVAILABLE, CELLS_REPORTING};
-use api::{CityCode, DEFAULT_NAMESPACE, HubNamespace, WorkloadDeployment, annotations, finalizers};
+use api::workload_deployment::{AVAILABLE, CELLS_REPORTING, INSTANCES_ENDED};
+use api::{
+    CityCode, DEFAULT_NAMESPACE, HubNamespace, WorkloadDeployment, WorkloadDeploymentStatus,
+    annotations, finalizers,
+};
 use kube::ResourceExt;
 use multicluster::Outcome;
 use serde_json::json;
+use tracing::warn;
 
 use crate::cell_rules::{POLICY, stamp_of};
 use crate::hub::HubCaches;
@@ -35,9 +40,10 @@ use crate::runtime::keys::ProjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer, merge_patch};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use copy::{compare_copy, copy_body, copy_of, delete_copy};
+use copy::{CachedCopy, cached_copy, compare_copy, copy_body, delete_copy};
 use orphans::OrphanSweeper;
 use other_hub::HeldByHub;
+use plan::ending::not_awaited;
 use plan::status::{refused, shown_refusal};
 use plan::{DesiredNamespace, Hold, Observed, Plan, hub_namespace, plan};
 use reapply::Reapplier;
@@ -46,8 +52,9 @@ use record::{report_invalid_record, require_confirmed_record};
 use refusal::{policy_check, refusal_of, sooner};
 
 /// The parts of a copy that only the federator writes.
-const OWN: [&str; 5] = [
+const OWN: [&str; 6] = [
     "/spec",
+    "/metadata/annotations/compute.datumapis.com~1ending",
     "/metadata/annotations/compute.datumapis.com~1expected-referenced-data",
     "/metadata/annotations/compute.datumapis.com~1referenced-data-error",
     "/metadata/annotations/compute.datumapis.com~1referenced-data-versions",
@@ -156,14 +163,8 @@ impl Federator {
         hub_namespace: &HubNamespace,
         derived: Option<&HubNamespace>,
     ) -> Result<Outcome, ReconcileError> {
-        let mut copy = copy_of(&self.hub, deployment, hub_namespace)?;
-        if let Some(copy) = &mut copy
-            && self
-                .writer
-                .has_additions_to(context, copy.as_ref(), &deployment.spec)
-        {
-            Arc::make_mut(copy).spec = deployment.spec.clone();
-        }
+        let CachedCopy { copy, is_decoded } =
+            cached_copy(&self.writer, &self.hub, context, deployment, hub_namespace)?;
         let city = CityCode::new(deployment.spec.city_code.as_str()).ok();
         let is_to_be_made = copy.is_none() && !is_terminating(deployment);
         // While this lock is held, the policy of the city cannot be deleted.
@@ -179,9 +180,9 @@ impl Federator {
             _ => None,
         };
         let policy_exists = (city.as_ref()).is_some_and(|it| self.policy_exists(hub_namespace, it));
-        let binding = copy
-            .as_deref()
-            .and_then(|copy| self.hub.cells.binding_of(copy));
+        // The reports about a copy that cannot be decoded are not used.
+        let decoded = copy.as_deref().filter(|_| is_decoded);
+        let binding = decoded.and_then(|copy| self.hub.cells.binding_of(copy));
         let cluster = project.namespaces.metadata_of("", DEFAULT_NAMESPACE);
         let cluster_uid = cluster.and_then(|cluster| cluster.uid);
         let root_uid = self.projects.root_uid();
@@ -217,7 +218,7 @@ impl Federator {
             }
             _ => self.held_by_hub.release(key),
         }
-        let staleness = plan.staleness.clone();
+        let (staleness, waits) = (plan.staleness.clone(), plan.waits);
         let city = city.filter(|_| !is_terminating(deployment));
         let is_policy_awaited = city.is_some() && !policy_exists;
         let policy_refusal =
@@ -252,7 +253,8 @@ impl Federator {
         let outcome = errors.note(outcome);
         errors.result()?;
         let outcome = outcome.unwrap_or(Outcome::Settled);
-        let outcome = look.map_or(outcome, |look| sooner(outcome, look));
+        let checks = [look, waits].into_iter().flatten();
+        let outcome = checks.fold(outcome, sooner);
         let is_refused = policy_refusal.is_some();
         Ok(policy_check(outcome, is_refused, is_policy_awaited))
     }
@@ -318,7 +320,7 @@ impl Federator {
         is_applied &= may_change_copy;
         if let Some(desired) = plan.apply_copy.filter(|_| may_change_copy) {
             let body = copy_body(deployment, hub_namespace, copy, &desired);
-            let compare = |it: &WorkloadDeployment| compare_copy(it, deployment, &desired);
+            let compare = |it: &WorkloadDeployment| compare_copy(it, &desired);
             let ensured = self
                 .writer
                 .ensure(context, &downstream, copy, &body, &OWN, compare);
@@ -330,7 +332,14 @@ impl Federator {
         // Another error, such as a timeout, does not end a refusal.
         let refusal = refusal.or_else(|| (!is_applied).then(|| shown_refusal(deployment))?);
         if let (true, Some(copy)) = (plan.delete_copy && may_change_copy, copy) {
-            errors.note(delete_copy(&self.writer, &self.hub, context, &downstream, copy).await);
+            let status = plan.status.as_ref();
+            let deleted = delete_copy(&self.writer, &self.hub, context, &downstream, copy).await;
+            let left = status.and_then(not_awaited).filter(|_| deleted.is_ok());
+            if let Some(cells) = left {
+                let deployment = describe(deployment);
+                warn!(deployment, cells, "deleted before its instances have ended");
+            }
+            errors.note(deleted);
         }
         let status = match &refusal {
             Some(refusal) => {
@@ -341,24 +350,8 @@ impl Federator {
             None => plan.status,
         };
         if let Some(status) = status {
-            // Controllers of the project plane own conditions in the same status.
-            let patch = merge_patch(deployment.status.as_ref(), &status);
-            let patched = self
-                .writer
-                .patch_status(context, &upstream, deployment, patch);
-            let patched = patched.await;
-            if patched.is_ok() {
-                let former = deployment.status.as_ref();
-                self.publisher.publish(
-                    &project.locations,
-                    Self::NAME,
-                    deployment,
-                    &[AVAILABLE, CELLS_REPORTING],
-                    former.map_or(&[], |it| &it.conditions),
-                    &status.conditions,
-                );
-            }
-            errors.note(patched);
+            let shown = self.show(context, project, &upstream, deployment, &status);
+            errors.note(shown.await);
         }
         errors.result()?;
         if let Some(Hold { problem, .. }) = plan.hold {
@@ -369,6 +362,32 @@ impl Federator {
             self.release(context, &upstream, hub_namespace, hub, deployment)
                 .await?;
         }
+        Ok(())
+    }
+
+    /// Writes the status of the project's WorkloadDeployment and publishes its transitions.
+    async fn show(
+        &self,
+        context: &ReconcileContext,
+        project: &ProjectCaches,
+        upstream: &Collection<'_, WorkloadDeployment>,
+        deployment: &WorkloadDeployment,
+        status: &WorkloadDeploymentStatus,
+    ) -> Result<(), ReconcileError> {
+        let former = deployment.status.as_ref();
+        // Controllers of the project plane own conditions in the same status.
+        let patch = merge_patch(former, status);
+        self.writer
+            .patch_status(context, upstream, deployment, patch)
+            .await?;
+        self.publisher.publish(
+            &project.locations,
+            Self::NAME,
+            deployment,
+            &[AVAILABLE, CELLS_REPORTING, INSTANCES_ENDED],
+            former.map_or(&[], |it| &it.conditions),
+            &status.conditions,
+        );
         Ok(())
     }
 

@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::deletions;
 use crate::events;
 use crate::fixture::{self, ORD, Space, WITHIN, create, deployment, is_settled};
 
@@ -316,6 +317,7 @@ pub(crate) async fn a_cell_that_dies() -> anyhow::Result<()> {
     wait::gone(&on_hub, GONE, WITHIN).await?;
     wait::gone(&copies, &instance, WITHIN).await?;
     wait::gone(&deployments, GONE, WITHIN).await?;
+    deletions::until_told(&events, GONE).await?;
 
     let back = Instant::now();
     federation.cell_mut(ORD)?.restart_apiserver().await?;

@@ -248,6 +248,8 @@ pub(crate) async fn a_change_makes_only_the_necessary_writes(
     let deleted = [
         ("hub delete propagationpolicies", 1),
         ("hub delete workloaddeployments", 1),
+        // The cells end the Instances before the copy is deleted.
+        ("hub patch workloaddeployments", 1),
         ("project delete instances", 2),
         ("project delete workloaddeployments", 1),
         ("project patch workloaddeployments", 1),

@@ -20,6 +20,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
+use crate::deletions;
 use crate::fixture::{self, ORD, Space, WITHIN, create, is_ready, patch, until_none, workload};
 use crate::settled;
 pub(crate) use dead_cell::a_dead_cell_below;
@@ -290,10 +291,15 @@ fn is_heartbeat(write: &Write) -> bool {
     write.is_lease() || ["clusters/status", "subjectaccessreviews"].contains(&&*write.resource)
 }
 
-/// Deletes the Workload. Nothing of it is left on any plane.
+/// Deletes the Workload. The project names the cell below that still has an Instance. Then nothing is left on any plane.
 async fn nothing_is_left(space: &Space<'_>) -> anyhow::Result<()> {
+    deletions::hold(space, CELLS_BELOW[1], "web-all-dfw-1").await?;
+    let workloads = space.in_project::<Workload>();
+    workloads.delete("web", &DeleteParams::default()).await?;
+    deletions::until_waiting(space, "web-all-dfw", "dfw.a2 (1)").await?;
+    deletions::end(space, CELLS_BELOW[1], "web-all-dfw-1").await?;
     let begin = Instant::now();
-    space.delete_workload("web").await?;
+    wait::gone(&workloads, "web", WITHIN).await?;
     space.until_empty().await?;
     for client in space.federation.planes().skip(1).map(Plane::client) {
         let settings: Api<ConfigMap> = Api::namespaced(client, &space.hub_name);

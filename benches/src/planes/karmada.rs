@@ -1,6 +1,6 @@
 //! Simulates Karmada on the hub: the cells, and a ResourceBinding for each WorkloadDeployment.
 
-use api::labels;
+use api::{annotations, labels};
 use apiserver::{ApiServer, Key, KindId, ObjectChange, ObjectPart, text, time_now};
 use serde_json::{Value, json};
 
@@ -123,6 +123,31 @@ pub(super) fn place(hub: &ApiServer, key: &Key, copy: &Value) {
     });
     let name = format!("{name}-workloaddeployment");
     hub.seed(KindId::named("ResourceBinding"), namespace, &name, binding);
+}
+
+/// Reports that the cells have ended the instances of a WorkloadDeployment, if the project deletes it.
+pub(super) fn end(hub: &ApiServer, (namespace, name): &Key, copy: &Value) {
+    if copy["metadata"]["annotations"][annotations::ENDING] != "true" {
+        return;
+    }
+    let bindings = KindId::named("ResourceBinding");
+    let key = (namespace.clone(), format!("{name}-workloaddeployment"));
+    let Some(binding) = hub.stored(bindings, &key) else {
+        return;
+    };
+    let binding = binding.value();
+    let ended = json!({
+        "generation": 1, "observedGeneration": 1, "replicas": 0,
+        "resourceTemplateGeneration": copy["metadata"]["generation"],
+    });
+    let items = binding["status"]["aggregatedStatus"].as_array();
+    let items = items.into_iter().flatten();
+    let items: Vec<_> = items
+        .map(|it| item(it["clusterName"].as_str().unwrap_or_default(), &ended))
+        .collect();
+    let ended = ObjectChange::Merge(json!({"status": {"aggregatedStatus": items}}));
+    // If the binding has been deleted in the meantime, nothing is reported.
+    hub.change(bindings, &key, ObjectPart::Status, ended).ok();
 }
 
 /// Returns the status of a WorkloadDeployment whose cell has this number of instances. All instances are ready.

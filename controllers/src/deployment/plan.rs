@@ -38,12 +38,19 @@ pub(super) struct Plan {
     pub(super) refresh: Vec<Arc<Instance>>,
     /// Instances to which the versions of their data are written.
     pub(super) record: Vec<Arc<Instance>>,
-    /// Instances to delete because the WorkloadDeployment is terminating.
+    /// Instances to delete because the WorkloadDeployment is terminating, or because the project deletes it.
     pub(super) delete: Vec<Arc<Instance>>,
     /// The metadata of Instances to delete for the same reason that cannot be decoded.
     pub(super) delete_undecodable: Vec<ObjectMeta>,
     pub(super) status: Option<WorkloadDeploymentStatus>,
     pub(super) remove_finalizer: bool,
+}
+
+impl Plan {
+    /// Returns whether Instances are deleted apart from the rollout.
+    pub(super) fn deletes_all(&self) -> bool {
+        !self.delete.is_empty() || !self.delete_undecodable.is_empty()
+    }
 }
 
 pub(super) fn plan(observed: &Observed<'_>) -> Plan {
@@ -57,16 +64,22 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
             return Plan::default();
         }
         return Plan {
-            delete: own
-                .iter()
-                .filter(|instance| !is_terminating(instance.as_ref()))
-                .cloned()
-                .collect(),
-            delete_undecodable: undecodable(observed)
-                .map(|invalid| invalid.metadata.clone())
-                .filter(|metadata| metadata.deletion_timestamp.is_none())
-                .collect(),
+            delete: staying(own),
+            delete_undecodable: staying_undecodable(observed),
             remove_finalizer: own.is_empty() && instances.undecodable.is_empty(),
+            ..Plan::default()
+        };
+    }
+    if deployment.is_ending() {
+        let (delete, delete_undecodable) = (staying(own), staying_undecodable(observed));
+        // A deletion has an event, which triggers the next reconciliation.
+        let is_settled = delete.is_empty() && delete_undecodable.is_empty();
+        let status = || changed_status(deployment, &instances, None, now);
+        return Plan {
+            add_finalizer: !has_finalizer(deployment, finalizers::WORKLOAD_CONTROLLER),
+            status: is_settled.then(status).flatten(),
+            delete,
+            delete_undecodable,
             ..Plan::default()
         };
     }
@@ -92,6 +105,21 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
         status: changed_status(deployment, &instances, None, now),
         ..Plan::default()
     }
+}
+
+/// Returns the Instances that are not terminating.
+fn staying(instances: &[Arc<Instance>]) -> Vec<Arc<Instance>> {
+    let instances = instances.iter();
+    let staying = instances.filter(|instance| !is_terminating(instance.as_ref()));
+    staying.cloned().collect()
+}
+
+/// Returns the metadata of the own Instances that cannot be decoded and are not terminating.
+fn staying_undecodable(observed: &Observed<'_>) -> Vec<ObjectMeta> {
+    undecodable(observed)
+        .map(|invalid| invalid.metadata.clone())
+        .filter(|metadata| metadata.deletion_timestamp.is_none())
+        .collect()
 }
 
 /// Returns the sources of the template and their versions, if an Instance has to be replaced for one of them.

@@ -114,6 +114,11 @@ impl View {
         writer: &Writer,
     ) -> Result<(), ReconcileError> {
         let (mut deployment_read, mut read) = (false, BTreeSet::new());
+        if self.deployment.is_ending() && self.plan().deletes_all() {
+            let current = deployments.current(&self.deployment).await?;
+            self.deployment = with_rules(Arc::new(current));
+            deployment_read = true;
+        }
         loop {
             let step = self.plan().steps.into_iter().next();
             let (cached, is_replaced) = match step {

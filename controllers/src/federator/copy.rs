@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::{HubNamespace, WorkloadDeployment};
+use api::{HubNamespace, WorkloadDeployment, annotations};
 use kube::ResourceExt;
 use kube::core::{PartialObjectMeta, PartialObjectMetaExt};
 use serde_json::{Value, json};
@@ -14,13 +14,12 @@ use crate::runtime::write::{Collection, Stored, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 
 /// Returns how the hub has stored the copy of a WorkloadDeployment.
-pub(super) fn compare_copy(
-    copy: &WorkloadDeployment,
-    deployment: &WorkloadDeployment,
-    desired: &DesiredCopy,
-) -> Stored {
-    match same_mirrored(copy.annotations(), &desired.annotations) {
-        true => Stored::compare(&copy.spec, &deployment.spec),
+pub(super) fn compare_copy(copy: &WorkloadDeployment, desired: &DesiredCopy) -> Stored {
+    let ending = annotations::ENDING;
+    let has_annotations = same_mirrored(copy.annotations(), &desired.annotations)
+        && copy.annotations().get(ending) == desired.annotations.get(ending);
+    match has_annotations {
+        true => Stored::compare(&copy.spec, &desired.spec),
         false => Stored::Otherwise,
     }
 }
@@ -43,8 +42,37 @@ pub(super) fn copy_body(
             "labels": desired.labels,
             "annotations": desired.annotations,
         },
-        "spec": deployment.spec,
+        "spec": desired.spec,
     })
+}
+
+/// The copy of a WorkloadDeployment in the cache.
+pub(super) struct CachedCopy {
+    pub(super) copy: Option<Arc<WorkloadDeployment>>,
+    /// Whether the copy can be decoded. If not, only its metadata are its own.
+    pub(super) is_decoded: bool,
+}
+
+/// Returns the copy of a WorkloadDeployment from the cache, with the spec as it was written, without additions of the hub.
+///
+/// # Errors
+///
+/// Those of [`copy_of`].
+pub(super) fn cached_copy(
+    writer: &Writer,
+    hub: &HubCaches,
+    context: &ReconcileContext,
+    deployment: &WorkloadDeployment,
+    hub_namespace: &HubNamespace,
+) -> Result<CachedCopy, ReconcileError> {
+    let mut cached = copy_of(hub, deployment, hub_namespace)?;
+    if let Some(copy) = &mut cached.copy
+        && !is_terminating(deployment)
+        && writer.has_additions_to(context, copy.as_ref(), &deployment.spec)
+    {
+        Arc::make_mut(copy).spec = deployment.spec.clone();
+    }
+    Ok(cached)
 }
 
 /// Returns the copy of a WorkloadDeployment from the cache. The deletion needs only the metadata of the copy. So a
@@ -53,22 +81,28 @@ pub(super) fn copy_body(
 /// # Errors
 ///
 /// [`ReconcileError::Undecodable`] if the copy cannot be decoded, and the WorkloadDeployment is not terminating.
-pub(super) fn copy_of(
+fn copy_of(
     hub: &HubCaches,
     deployment: &WorkloadDeployment,
     hub_namespace: &HubNamespace,
-) -> Result<Option<Arc<WorkloadDeployment>>, ReconcileError> {
+) -> Result<CachedCopy, ReconcileError> {
     let (copies, name) = (&hub.deployments, deployment.name_any());
     let undecodable = match copies.get(hub_namespace.as_str(), &name) {
-        Ok(copy) => return Ok(copy),
+        Ok(copy) => {
+            let is_decoded = true;
+            return Ok(CachedCopy { copy, is_decoded });
+        }
         Err(undecodable) => undecodable,
     };
     match copies.metadata_of(hub_namespace.as_str(), &name) {
-        Some(metadata) if is_terminating(deployment) => Ok(Some(Arc::new(WorkloadDeployment {
-            metadata,
-            spec: deployment.spec.clone(),
-            status: None,
-        }))),
+        Some(metadata) if is_terminating(deployment) => Ok(CachedCopy {
+            copy: Some(Arc::new(WorkloadDeployment {
+                metadata,
+                spec: deployment.spec.clone(),
+                status: None,
+            })),
+            is_decoded: false,
+        }),
         _ => Err(undecodable.into()),
     }
 }

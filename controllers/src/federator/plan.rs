@@ -1,15 +1,17 @@
 //! Decides how a WorkloadDeployment of a project is copied to the hub, and which status it gets in the project.
 
+pub(super) mod ending;
 pub(super) mod freshness;
 pub(super) mod orphan;
 pub(super) mod status;
 mod upstream_generation;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::{
-    CityCode, HubNamespace, ProjectName, WorkloadDeployment, WorkloadDeploymentStatus, annotations,
-    finalizers, labels,
+    CityCode, HubNamespace, ProjectName, WorkloadDeployment, WorkloadDeploymentSpec,
+    WorkloadDeploymentStatus, annotations, finalizers, labels,
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -26,6 +28,7 @@ use crate::objects::{
 use crate::referenced_data::version::MeantVersions;
 use crate::runtime::ReconcileError;
 use crate::template::template_hash;
+use ending::{Ending, Step};
 use freshness::fresh;
 use status::{
     HUB_CONTRADICTED, HUB_NAMESPACE_CONTRADICTED, contradicted, invalid_city_code, status,
@@ -74,6 +77,8 @@ pub(super) struct Plan {
     pub(super) apply_copy: Option<DesiredCopy>,
     /// Delete the copy after the project's API server has confirmed the WorkloadDeployment.
     pub(super) delete_copy: bool,
+    /// How long the deletion still waits for cells to end their Instances.
+    pub(super) waits: Option<Duration>,
     pub(super) status: Option<WorkloadDeploymentStatus>,
     /// The cells that lack the copy or its namespace. If they lack it for too long, the federator makes Karmada apply
     /// the object again.
@@ -107,9 +112,10 @@ impl DesiredNamespace {
     }
 }
 
-/// The desired copy on the hub. Its spec equals the spec of the project's WorkloadDeployment.
+/// The desired copy on the hub.
 #[derive(Debug, PartialEq)]
 pub(super) struct DesiredCopy {
+    pub(super) spec: WorkloadDeploymentSpec,
     /// Whether the project's API server must confirm the WorkloadDeployment first, because the cache may be behind.
     pub(super) needs_confirmation: bool,
     pub(super) labels: StringMap,
@@ -258,10 +264,13 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
         };
     }
     if terminating {
-        return Plan {
-            delete_copy: copy.is_some_and(|copy| !is_terminating(copy.as_ref())),
-            release: copy.is_none(),
-            ..Plan::default()
+        return match copy {
+            Some(copy) if is_terminating(copy.as_ref()) => Plan::default(),
+            Some(copy) => end(observed, copy),
+            None => Plan {
+                release: true,
+                ..Plan::default()
+            },
         };
     }
     match CityCode::new(deployment.spec.city_code.as_str()) {
@@ -273,6 +282,80 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
                 ..Plan::default()
             }
         }
+    }
+}
+
+/// Ends a terminating WorkloadDeployment. The copy is deleted when the cells have ended its Instances, or when they are
+/// not waited for any longer.
+fn end(observed: &Observed<'_>, copy: &WorkloadDeployment) -> Plan {
+    let Observed {
+        deployment,
+        cells,
+        now,
+        ..
+    } = *observed;
+    let since = deployment.metadata.deletion_timestamp.as_ref();
+    let since = since.map_or(Timestamp::MIN, |since| since.0);
+    let ending = Ending::of(copy, cells, since, now);
+    let reported = copy.status.as_ref();
+    let reported = reported.and_then(|_| current_status(observed, copy.is_ending()));
+    Plan {
+        apply_copy: (ending.step == Step::Ask).then(|| ending_copy(observed, copy)),
+        delete_copy: ending.step == Step::Delete,
+        waits: ending.waits,
+        status: ending.changed_status(deployment, reported, now),
+        ..Plan::default()
+    }
+}
+
+/// Returns the copy with which the cells end the Instances. The spec has no instances, so the generation of the copy
+/// changes, and a report of a cell says whether the cell has acted on it.
+fn ending_copy(observed: &Observed<'_>, copy: &WorkloadDeployment) -> DesiredCopy {
+    let mut annotations = mirrored(observed.deployment);
+    annotations.extend(carried_annotations(observed.deployment));
+    annotations.insert(annotations::ENDING.to_owned(), "true".to_owned());
+    DesiredCopy {
+        needs_confirmation: true,
+        spec: copy.spec.without_instances(),
+        labels: copy_labels(observed.deployment, &copy.spec.city_code),
+        annotations,
+    }
+}
+
+fn copy_labels(deployment: &WorkloadDeployment, city: &str) -> StringMap {
+    StringMap::from([
+        (labels::CITY_CODE.to_owned(), city.to_owned()),
+        (
+            labels::UPSTREAM_NAMESPACE.to_owned(),
+            deployment.namespace().unwrap_or_default(),
+        ),
+    ])
+}
+
+/// Returns the status of the copy, with the state of its cells, for the project. `in_step` is true if the copy has what
+/// the project wants.
+fn current_status(observed: &Observed<'_>, in_step: bool) -> Option<WorkloadDeploymentStatus> {
+    let Observed {
+        deployment,
+        copy,
+        cells,
+        now,
+        ..
+    } = *observed;
+    let copy = copy?;
+    let shown = deployment.status.as_ref();
+    let shown = shown.map_or(&[][..], |status| &status.conditions);
+    let fresh = fresh(copy, cells, shown, now);
+    let fresh = fresh.map(|fresh| match copy.status {
+        Some(_) => fresh,
+        None => with_former_counters(fresh, deployment.status.as_ref()),
+    });
+    match fresh.as_ref().or(copy.status.as_ref()) {
+        Some(hub) => Some(status(deployment, copy, hub, in_step)),
+        None => deployment
+            .status
+            .clone()
+            .map(|former| unreported(former, now)),
     }
 }
 
@@ -288,41 +371,25 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
         now,
         ..
     } = *observed;
-    let upstream_namespace = deployment.namespace().unwrap_or_default();
     let recorded = recorded_hub_namespace(deployment.meta());
     let desired_namespace = desired_namespace(observed);
-    let copy_labels = StringMap::from([
-        (labels::CITY_CODE.to_owned(), city.as_str().to_owned()),
-        (labels::UPSTREAM_NAMESPACE.to_owned(), upstream_namespace),
-    ]);
+    let copy_labels = copy_labels(deployment, city.as_str());
     let mut copy_annotations = mirrored(deployment);
     copy_annotations.extend(carried_annotations(deployment));
     let is_mirrored =
         |copy: &WorkloadDeployment| same_mirrored(copy.annotations(), &copy_annotations);
     let copy_is_as_desired = |copy: &WorkloadDeployment| {
-        copy.spec == deployment.spec && covers(copy.labels(), &copy_labels) && is_mirrored(copy)
+        copy.spec == deployment.spec
+            && covers(copy.labels(), &copy_labels)
+            && is_mirrored(copy)
+            && !copy.is_ending()
     };
     let record = !has_finalizer(deployment, finalizers::FEDERATOR)
         || recorded != Some(hub_namespace.as_str())
         || recorded_hub(deployment.meta()) != hub.uid();
     let carried = copy.map(|copy| carried(copy, deployment));
     let in_step = copy.is_some_and(|copy| copy_is_as_desired(copy));
-    let shown = deployment.status.as_ref();
-    let shown = shown.map_or(&[][..], |status| &status.conditions);
-    let status = copy.and_then(|copy| {
-        let fresh = fresh(copy, cells, shown, now);
-        let fresh = fresh.map(|fresh| match copy.status {
-            Some(_) => fresh,
-            None => with_former_counters(fresh, deployment.status.as_ref()),
-        });
-        match fresh.as_ref().or(copy.status.as_ref()) {
-            Some(hub) => Some(status(deployment, copy, hub, in_step)),
-            None => deployment
-                .status
-                .clone()
-                .map(|former| unreported(former, now)),
-        }
-    });
+    let status = current_status(observed, in_step);
     let live = copy.filter(|copy| !is_terminating(copy.as_ref()));
     // If this reconciliation applies the copy, Karmada writes the object anyway, so no cell counts as stale.
     let staleness = match live.filter(|_| in_step) {
@@ -360,6 +427,7 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
             .then_some(desired_namespace),
         apply_copy: apply_copy.then_some(DesiredCopy {
             needs_confirmation,
+            spec: deployment.spec.clone(),
             labels: copy_labels,
             annotations: copy_annotations,
         }),

@@ -5,14 +5,15 @@ use apiserver::{ApiServer, Fault, Verb, objects};
 use serde_json::Value;
 
 use super::*;
-use crate::fixtures::deployment;
 use crate::fixtures::servers::{
     FakePlanes, HUB_NAMESPACE, HUB_UID, context, converge, copy, hub_key, hub_namespace,
     project_key, reconcile, recorded, settle, take_writes, terminating_json,
 };
+use crate::fixtures::{deployment, now};
 
 use crate::policy::PolicyController;
 
+mod ending;
 mod no_project;
 mod other_hub;
 mod overrides;
@@ -68,6 +69,32 @@ fn policies(planes: &FakePlanes) -> PolicyController {
         hub: Arc::clone(&planes.hub_caches),
         writer: planes.writer::<PolicyController>(),
     }
+}
+
+/// Returns a binding of the copy to a cell that has this report of it.
+fn reported(copy: &WorkloadDeployment, report: &Value) -> Value {
+    json!({
+        "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+        "metadata": {"name": format!("{NAME}-workloaddeployment"), "namespace": HUB_NAMESPACE},
+        "spec": {
+            "clusters": [{"name": "dfw1"}],
+            "resource": {
+                "apiVersion": api::API_VERSION, "kind": "WorkloadDeployment", "name": NAME, "uid": copy.metadata.uid,
+            },
+        },
+        "status": {"aggregatedStatus": [{"clusterName": "dfw1", "applied": true, "status": report}]},
+    })
+}
+
+/// Returns the Cluster of a cell that is reachable.
+fn cluster() -> Value {
+    let ready = json!({
+        "type": "Ready", "status": "True", "reason": "r", "message": "m", "lastTransitionTime": now().to_string(),
+    });
+    json!({
+        "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "dfw1"},
+        "status": {"conditions": [ready]},
+    })
 }
 
 /// Starts with a terminating deployment. Its copy has a finalizer.

@@ -205,8 +205,9 @@ impl Changed {
         project.until_available(self.name, wanted.replicas).await
     }
 
-    /// Checks all versions of the copy so far. The generation that the copy carries never falls, and the copy never
-    /// returns to an earlier step. A copy that is gone stays gone, unless the customer creates the Workload again.
+    /// Checks all versions of the copy so far, except those in which its Instances end. The generation that the copy
+    /// carries never falls, and the copy never returns to an earlier step. A copy that is gone stays gone, unless the
+    /// customer creates the Workload again.
     async fn was_never_rolled_back(
         &self,
         history: &VersionHistory,
@@ -216,7 +217,8 @@ impl Changed {
         ensure!(seen.lists == 1, "versions of {} may be missing", self.name);
         let mut before = None;
         let mut described = Vec::new();
-        for version in &seen.versions {
+        let versions = seen.versions.iter();
+        for version in versions.filter(|it| it.gone || !it.object.is_ending()) {
             let now = self.carried(&version.object)?;
             described.push(format!("{now:?} gone {}", version.gone));
             if let Some((was_gone, before)) = &before {
@@ -238,11 +240,19 @@ impl Changed {
         let template = json!(copy.spec.template);
         let image = template.pointer("/spec/runtime/sandbox/containers/0/image");
         let replicas = copy.spec.scale_settings.min_replicas;
-        let step = self.steps.iter().position(|wanted| {
+        let is_ending = copy.is_ending();
+        let is_of = |wanted: &Option<Wanted>| {
             wanted.is_some_and(|it| {
-                it.replicas == replicas && it.data == data && image == Some(&json!(it.image))
+                (is_ending || it.replicas == replicas)
+                    && it.data == data
+                    && image == Some(&json!(it.image))
             })
-        });
+        };
+        // A copy whose Instances end has the last state.
+        let step = match is_ending {
+            true => self.steps.iter().rposition(is_of),
+            false => self.steps.iter().position(is_of),
+        };
         Ok(Carried {
             uid: annotation(annotations::UPSTREAM_UID)
                 .context("no upstream UID")?

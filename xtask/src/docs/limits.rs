@@ -9,7 +9,7 @@ use super::Section;
 use super::citations::rust_files;
 
 /// Crate, name and meaning of a constant. The name is unique in its crate.
-const CONSTANTS: [(&str, &str, &str); 93] = [
+const CONSTANTS: [(&str, &str, &str); 96] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
@@ -223,6 +223,21 @@ const CONSTANTS: [(&str, &str, &str); 93] = [
         "Divisor: connections without a request may use the connection slots divided by this number.",
     ),
     ("api", "MESSAGE_MAX", "Characters of a condition's message."),
+    (
+        "controllers",
+        "ENDING_MAX",
+        "How long the deletion of a WorkloadDeployment waits for cells to end its Instances.",
+    ),
+    (
+        "controllers",
+        "ENDING_SHOWN_AFTER",
+        "How long the deletion of a WorkloadDeployment waits for cells before `InstancesEnded` says so.",
+    ),
+    (
+        "controllers",
+        "ENDING_NAMED_MAX",
+        "How many cells the message of `InstancesEnded` names.",
+    ),
     (
         "controllers",
         "GRACE",

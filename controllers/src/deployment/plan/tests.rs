@@ -446,6 +446,27 @@ fn deletion_waits_for_the_instances() {
     assert!(observe(vec![]).remove_finalizer);
 }
 
+/// I-34: the counters say when the last Instance is gone. Nothing is created, whatever the spec and the rules of the cell say.
+#[test]
+fn all_instances_of_an_ending_deployment_are_deleted_at_once() {
+    let mut ending = deployment(3);
+    ending.spec.scale_settings.instance_management_policy = "Parallel".to_owned();
+    let annotations = ending.meta_mut().annotations.get_or_insert_default();
+    annotations.insert(api::annotations::ENDING.into(), "true".into());
+    annotations.insert(api::annotations::SUSPENDED.into(), "true".into());
+    let two = vec![made(&ending, "web-0", true), made(&ending, "web-1", false)];
+    let plan = plan_for(&ending, &shared(two.clone()));
+    assert_eq!((plan.delete.len(), plan.steps.len()), (2, 0));
+    assert!(plan.status.is_none() && plan.suspend.is_empty() && !plan.remove_finalizer);
+    let going = two.into_iter().map(terminating);
+    let plan = plan_for(&ending, &shared(going));
+    assert!(!plan.deletes_all());
+    assert_eq!(plan.status.unwrap().replicas, 2);
+    let plan = plan_for(&ending, &[]);
+    assert!(plan.steps.is_empty() && !plan.remove_finalizer);
+    assert_eq!(plan.status.unwrap().replicas, 0);
+}
+
 /// Existing Instances have this hash. Another hash for the same template would replace every machine.
 #[test]
 fn the_template_hash_is_stable() {

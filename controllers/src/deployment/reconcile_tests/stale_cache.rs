@@ -190,3 +190,29 @@ async fn a_new_default_that_a_cache_lacks_replaces_no_instance() {
         assert_eq!(planes.cell.count_requests(Verb::List), reads);
     }
 }
+
+/// The project was restored while the deployment was ending, and the cache does not have this yet.
+#[tokio::test(start_paused = true)]
+async fn instances_end_only_if_the_deployment_still_ends() {
+    let end = |it: &mut Value| {
+        it["metadata"]["annotations"] = json!({annotations::ENDING: "true"});
+    };
+    let (planes, controller) = start_ready(2).await;
+    change(&planes, end);
+    settle().await;
+    change(&planes, |it| it["metadata"]["annotations"] = json!({}));
+    let (writes, error) = reconcile_stale(&planes, &controller).await;
+    assert_eq!(
+        (deletions(&writes), error.is_none()),
+        (0, true),
+        "{writes:?}"
+    );
+    change(&planes, end);
+    settle().await;
+    let (writes, error) = reconcile_stale(&planes, &controller).await;
+    assert_eq!(
+        (deletions(&writes), error.is_none()),
+        (2, true),
+        "{writes:?}"
+    );
+}

@@ -10,7 +10,7 @@ pub(super) use api::reasons::workload_deployment::INVALID_CITY_CODE;
 pub(super) use api::reasons::workload_deployment::{HUB_CONTRADICTED, HUB_NAMESPACE_CONTRADICTED};
 use api::reasons::workload_deployment::{NOT_REPORTED, OVERRIDE_FAILED};
 use api::workload_deployment::{
-    AUTOSCALING_READY, AVAILABLE, CELLS_REPORTING, REPLICAS_READY, RULES_APPLIED,
+    AUTOSCALING_READY, AVAILABLE, CELLS_REPORTING, INSTANCES_ENDED, REPLICAS_READY, RULES_APPLIED,
 };
 use api::{WorkloadDeployment, WorkloadDeploymentStatus};
 use jiff::Timestamp;
@@ -20,10 +20,12 @@ use crate::generation::GenerationMap;
 /// Text between a message about overrides and one of the cells.
 const OF_CELLS: &str = "; besides, ";
 
-/// Conditions that are copied from the hub. If the hub no longer has a condition, it is removed from the project.
-const MIRRORED: [&str; 5] = [
+/// Conditions that are copied from the hub, or that the federator adds. If the hub no longer has a condition, it is
+/// removed from the project.
+const MIRRORED: [&str; 6] = [
     AUTOSCALING_READY,
     AVAILABLE,
+    INSTANCES_ENDED,
     REPLICAS_READY,
     CELLS_REPORTING,
     RULES_APPLIED,
@@ -44,7 +46,9 @@ pub(super) fn status(
         in_step,
     };
     let mut conditions = generations.translate_conditions(&hub.conditions, &former.conditions);
-    condition::remove(&mut conditions, REFERENCED_DATA_READY);
+    for own in [REFERENCED_DATA_READY, INSTANCES_ENDED] {
+        condition::remove(&mut conditions, own);
+    }
     if let Some(cell) = &hub.reporting_cell {
         name_cell(&mut conditions, cell);
     }

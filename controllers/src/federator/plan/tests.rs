@@ -1,4 +1,5 @@
 mod cells;
+mod ending;
 mod holds;
 mod lifecycle;
 mod statuses;

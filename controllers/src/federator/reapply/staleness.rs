@@ -1,14 +1,13 @@
 //! Finds the cells that lack an object although Karmada treats the object as applied.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use api::WorkloadDeployment;
 use api::karmada::binding::TargetCluster;
 use interpreters::fold::share;
 use kube::{Resource, ResourceExt};
-use serde::Deserialize;
-use serde_json::value::RawValue;
 
+use crate::federator::cell_items::{ReportedObject, items_by_cell};
 use crate::hub::cells::{CellState, CopyCells};
 
 /// The reachable target cells that lack the copy or its namespace. After each change of the copy, staleness is normal
@@ -26,36 +25,6 @@ pub(in crate::federator) struct Staleness {
     pub(in crate::federator) copy: bool,
 }
 
-/// The fields of Karmada's `AggregatedStatusItem` that show the state of a cell (docs/concepts/status.md).
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct CellItem {
-    cluster_name: String,
-    applied: bool,
-    /// The message of the Work's condition `Applied`. It contains the error of the cell's API server.
-    applied_message: String,
-    /// Absent until Karmada has observed the object in the cell.
-    status: Option<ReportedObject>,
-}
-
-/// The name of the cell of an `AggregatedStatusItem` that cannot be decoded otherwise.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct NamedItem {
-    cluster_name: String,
-}
-
-/// The result of `InterpretStatus`. The result is empty while the object has no status or is terminating.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ReportedObject {
-    resource_template_generation: Option<i64>,
-    assigned_replicas: Option<i64>,
-    assigned_min_replicas: Option<i64>,
-    /// An interpreter of an earlier version does not report it.
-    cell_rules_stamp: Option<i64>,
-}
-
 /// Returns which cells lack the copy, according to its binding.
 pub(in crate::federator) fn staleness(
     copy: &WorkloadDeployment,
@@ -65,19 +34,7 @@ pub(in crate::federator) fn staleness(
     let Some(binding) = cells.binding else {
         return staleness;
     };
-    let items = binding.status.as_ref();
-    let items = items.and_then(|status| status.aggregated_status.as_ref());
-    let items = items.and_then(|items| serde_json::from_str::<Vec<&RawValue>>(items.get()).ok());
-    // An undecodable item must not hide the items of other cells, so each item is decoded alone.
-    let read = |item: &RawValue| match serde_json::from_str::<CellItem>(item.get()) {
-        Ok(item) => Some((item.cluster_name.clone(), Some(item))),
-        Err(_) => {
-            let NamedItem { cluster_name } = serde_json::from_str(item.get()).ok()?;
-            Some((cluster_name, None))
-        }
-    };
-    let items = items.unwrap_or_default();
-    let by_cell: BTreeMap<_, _> = items.into_iter().filter_map(read).collect();
+    let by_cell = items_by_cell(binding);
     // The error of an API server when an object is created in a missing namespace.
     let namespace_missing = format!(
         "namespaces {:?} not found",

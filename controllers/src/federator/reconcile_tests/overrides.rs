@@ -8,7 +8,6 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Event;
 
 use super::*;
-use crate::fixtures::now;
 
 /// When cells have lacked the copy for long enough.
 fn later() -> Timestamp {
@@ -17,31 +16,8 @@ fn later() -> Timestamp {
 
 /// Returns a binding of the copy to a cell that has the copy of this generation.
 fn binding(copy: &WorkloadDeployment, generation: Option<i64>) -> Value {
-    json!({
-        "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
-        "metadata": {"name": format!("{NAME}-workloaddeployment"), "namespace": HUB_NAMESPACE},
-        "spec": {
-            "clusters": [{"name": "dfw1"}],
-            "resource": {
-                "apiVersion": api::API_VERSION, "kind": "WorkloadDeployment", "name": NAME, "uid": copy.metadata.uid,
-            },
-        },
-        "status": {"aggregatedStatus": [{
-            "clusterName": "dfw1", "applied": true,
-            "status": {"replicas": 1, "resourceTemplateGeneration": generation},
-        }]},
-    })
-}
-
-/// Returns the Cluster of a cell that is reachable.
-fn cluster() -> Value {
-    let ready = json!({
-        "type": "Ready", "status": "True", "reason": "r", "message": "m", "lastTransitionTime": now().to_string(),
-    });
-    json!({
-        "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "dfw1"},
-        "status": {"conditions": [ready]},
-    })
+    let report = json!({"replicas": 1, "resourceTemplateGeneration": generation});
+    reported(copy, &report)
 }
 
 /// Returns an Event of Karmada about the copy.

@@ -44,7 +44,7 @@ fn binding(
     }))
 }
 
-fn bound(cells: &[&str], items: &[Value]) -> ResourceBinding {
+pub(super) fn bound(cells: &[&str], items: &[Value]) -> ResourceBinding {
     binding(cells, ("True", "Success"), Some(2), items)
 }
 
@@ -82,7 +82,7 @@ fn shown_since(
     planned(deployment, hub, binding, cut_off, since).status
 }
 
-fn planned(
+pub(super) fn planned(
     deployment: &WorkloadDeployment,
     hub: &HubFixture,
     binding: &ResourceBinding,
