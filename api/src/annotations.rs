@@ -42,8 +42,8 @@ pub const OF_REFERENCED_DATA: [&str; 3] = [
 /// On a WorkloadDeployment: `true` while the service is suspended in its project. The service catalogue writes it in the
 /// project. Any other value, and its absence, mean that the Instances run.
 pub const SUSPENDED: &str = "compute.datumapis.com/suspended";
-/// On the copy of a WorkloadDeployment: `true` while the project waits for its Instances to end, before the copy is
-/// deleted (docs/concepts/ownership.md). The federator alone decides it. The project's own annotation means nothing.
+/// On the copy of a WorkloadDeployment: the time at which the federator asked the cells to end its Instances, before the
+/// copy is deleted (docs/concepts/ownership.md). The project's own annotation means nothing.
 pub const ENDING: &str = "compute.datumapis.com/ending";
 /// The annotations of a project's WorkloadDeployment that travel with it, also their absence.
 pub const MIRRORED: [&str; 4] = [
@@ -183,7 +183,7 @@ pub const ALL: &[MetadataKey] = &[
         ENDING,
         "WorkloadDeployment; hub, cell",
         "`federator`",
-        "`true` if the project deletes the WorkloadDeployment and waits for its Instances to end. See [Deletion of a WorkloadDeployment](../concepts/ownership.md#deletion-of-a-workloaddeployment).",
+        "Since when the cells have to end the Instances, because the project deletes the WorkloadDeployment. See [Deletion of a WorkloadDeployment](../concepts/ownership.md#deletion-of-a-workloaddeployment).",
     ),
     metadata_key(
         REFERENCED_BY,

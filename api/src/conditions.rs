@@ -475,12 +475,12 @@ const WRITTEN: &[WrittenCondition] = &[
     written(
         DEPLOYMENT,
         PROJECT,
-        workload_deployment::INSTANCES_ENDED,
+        workload_deployment::AVAILABLE,
         False,
-        of_deployment::INSTANCES_REMAIN,
+        of_deployment::TERMINATING,
         (
-            "The deployment is being deleted, and the cells of the message have not ended its Instances yet. The deletion waits for them until the time in the message ([Deletion of a WorkloadDeployment](../concepts/ownership.md#deletion-of-a-workloaddeployment)).",
-            "None. If it lasts, look at the Instances in the cell: a finalizer of the provider may hold them.",
+            "The deployment is being deleted, and cells may still have its Instances: see `InstancesEnded`.",
+            "Nothing.",
         ),
     ),
     written(
@@ -488,10 +488,21 @@ const WRITTEN: &[WrittenCondition] = &[
         PROJECT,
         workload_deployment::INSTANCES_ENDED,
         False,
-        of_deployment::CELLS_NOT_AWAITED,
+        of_deployment::INSTANCES_REMAIN,
         (
-            "The deployment is gone from the hub, although the cells of the message may still have Instances: they cannot be reached, or the time is over. Karmada deletes the deployment in a cell as soon as it can, and the Instances end then. The last state before the deployment is gone from the project; an event has the same text.",
-            "Repair the cell, or remove its Cluster if it does not return.",
+            "The deployment is being deleted, and the cells of the message have not ended its Instances yet. The deletion waits for them until the time in the message ([Deletion of a WorkloadDeployment](../concepts/ownership.md#deletion-of-a-workloaddeployment)).",
+            "Nothing. If it lasts, look at the Instances in the cell: a finalizer of the provider may hold them.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        PROJECT,
+        workload_deployment::INSTANCES_ENDED,
+        False,
+        of_deployment::INSTANCES_MAY_REMAIN,
+        (
+            "The deployment is deleted on the hub, although the cells of the message may still have Instances. They end when Karmada has deleted the deployment there ([Deletion of a WorkloadDeployment](../concepts/ownership.md#deletion-of-a-workloaddeployment)).",
+            "Restore the cell, or remove it: [A cell is lost for good](../operate/troubleshoot.md#a-cell-is-lost-for-good).",
         ),
     ),
     written(
@@ -1325,7 +1336,7 @@ const WARNINGS: &[&str] = &[
     of_deployment::HUB_CONTRADICTED,
     of_deployment::HUB_REFUSED,
     of_deployment::CELL_UNREACHABLE,
-    of_deployment::CELLS_NOT_AWAITED,
+    of_deployment::INSTANCES_MAY_REMAIN,
     of_deployment::NO_MATCHING_CELL,
 ];
 
@@ -1361,7 +1372,7 @@ pub const EVENTS: &[PublishedEvent] = &[
         plane: PlaneKind::Project,
         type_: EventType::Warning,
         reasons: ON_THE_WAY,
-        when: "`Available` was True and now has this reason. Before `Available` has been True, these reasons cause no event.",
+        when: "The condition was True and now has this reason. Otherwise, these reasons cause no event.",
     },
     PublishedEvent {
         kind: INSTANCE,
@@ -1442,8 +1453,7 @@ pub const EVENTS: &[PublishedEvent] = &[
     },
 ];
 
-/// Reasons of a condition that becomes True without intervention. They cause no event, unless the condition was True
-/// before.
+/// Reasons that end without intervention. They cause no event, unless the condition was True before.
 pub const ON_THE_WAY: &[&str] = &[
     of_deployment::CELL_NOT_APPLIED,
     of_deployment::CELL_NOT_REPORTED,

@@ -68,10 +68,12 @@ pub mod workload_deployment {
     pub const CELL_NOT_APPLIED: &str = "CellNotApplied";
     /// `CellsReporting`: Karmada has applied the deployment in a cell, but the cell has not reported a status.
     pub const CELL_NOT_REPORTED: &str = "CellNotReported";
+    /// `Available`: the deployment is being deleted.
+    pub const TERMINATING: &str = "Terminating";
     /// `InstancesEnded`: the deletion waits for cells to end their Instances.
     pub const INSTANCES_REMAIN: &str = "InstancesRemain";
-    /// `InstancesEnded`: the deletion does not wait for cells that still have Instances, or may have some.
-    pub const CELLS_NOT_AWAITED: &str = "CellsNotAwaited";
+    /// `InstancesEnded`: the deletion does not wait any longer, and Instances may still run in cells.
+    pub const INSTANCES_MAY_REMAIN: &str = "InstancesMayRemain";
     /// `CellsReporting`, and `Available` when it is Unknown: no cell matches the deployment.
     pub const NO_MATCHING_CELL: &str = "NoMatchingCell";
 }

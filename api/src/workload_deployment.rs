@@ -1,5 +1,6 @@
 //! WorkloadDeployment: one placement of a Workload in one city, on every plane. See docs/concepts/api.md.
 
+use jiff::Timestamp;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,7 +28,8 @@ pub const AUTOSCALING_READY: &str = "AutoscalingReady";
 /// Condition that exists only while the cell has rules: the cell applies them to the template of the Instances.
 pub const RULES_APPLIED: &str = "RulesApplied";
 
-/// Condition that exists only while the project deletes the deployment and it has Instances: cells still have some.
+/// Condition of a deployment that the project deletes. It is False while cells have Instances of it, or may have some. It
+/// is never True.
 pub const INSTANCES_ENDED: &str = "InstancesEnded";
 
 pub use crate::reasons::workload_deployment::{
@@ -121,7 +123,7 @@ impl WorkloadDeploymentSpec {
             .max(0)
     }
 
-    /// Returns the same spec without instances. No autoscaler adds some.
+    /// Returns the same spec with zero instances and without autoscaling.
     #[must_use]
     pub fn without_instances(&self) -> Self {
         Self {
@@ -147,20 +149,22 @@ impl WorkloadDeployment {
 
     /// Returns whether the service is suspended in the project of this object.
     pub fn is_suspended(&self) -> bool {
-        self.is_annotated(annotations::SUSPENDED)
+        self.annotation(annotations::SUSPENDED) == Some("true")
     }
 
-    /// Returns whether its Instances must end, because the project deletes the WorkloadDeployment.
+    /// Returns since when its Instances have to end, because the project deletes the WorkloadDeployment.
+    pub fn ending_since(&self) -> Option<Timestamp> {
+        self.annotation(annotations::ENDING)?.parse().ok()
+    }
+
+    /// Returns whether its Instances have to end.
     pub fn is_ending(&self) -> bool {
-        self.is_annotated(annotations::ENDING)
+        self.ending_since().is_some()
     }
 
-    /// Returns whether this annotation is `true`.
-    fn is_annotated(&self, key: &str) -> bool {
+    fn annotation(&self, key: &str) -> Option<&str> {
         let annotations = self.metadata.annotations.as_ref();
-        annotations
-            .and_then(|it| it.get(key))
-            .is_some_and(|it| it == "true")
+        annotations?.get(key).map(String::as_str)
     }
 
     /// Returns whether its Instances are rolled out: the policy is supported, the number is not too large, and the rules

@@ -165,8 +165,10 @@ impl DeploymentController {
             // status that includes the change is written.
             plan.status = None;
         }
-        self.delete_own(context, &instances, &plan, &mut errors)
-            .await;
+        if is_confirmed {
+            self.delete_own(context, &instances, &plan, &mut errors)
+                .await;
+        }
         // A suspension that fails is shown, whatever else fails.
         let refusal = marks.refusal.clone().or_else(|| {
             let refusal = errors.lasting_refusal()?;

@@ -19,7 +19,7 @@ use api::reasons::workload_deployment::HUB_CONTRADICTED;
 use api::workload_deployment::{AVAILABLE, CELLS_REPORTING, INSTANCES_ENDED};
 use api::{
     CityCode, DEFAULT_NAMESPACE, HubNamespace, WorkloadDeployment, WorkloadDeploymentStatus,
-    annotations, finalizers,
+    annotations, condition, finalizers,
 };
 use kube::ResourceExt;
 use multicluster::Outcome;
@@ -43,7 +43,6 @@ use crate::runtime::{ReconcileContext, ReconcileError};
 use copy::{CachedCopy, cached_copy, compare_copy, copy_body, delete_copy};
 use orphans::OrphanSweeper;
 use other_hub::HeldByHub;
-use plan::ending::not_awaited;
 use plan::status::{refused, shown_refusal};
 use plan::{DesiredNamespace, Hold, Observed, Plan, hub_namespace, plan};
 use reapply::Reapplier;
@@ -218,7 +217,7 @@ impl Federator {
             }
             _ => self.held_by_hub.release(key),
         }
-        let (staleness, waits) = (plan.staleness.clone(), plan.waits);
+        let (staleness, look_again) = (plan.staleness.clone(), plan.look_again);
         let city = city.filter(|_| !is_terminating(deployment));
         let is_policy_awaited = city.is_some() && !policy_exists;
         let policy_refusal =
@@ -253,7 +252,7 @@ impl Federator {
         let outcome = errors.note(outcome);
         errors.result()?;
         let outcome = outcome.unwrap_or(Outcome::Settled);
-        let checks = [look, waits].into_iter().flatten();
+        let checks = [look, look_again].into_iter().flatten();
         let outcome = checks.fold(outcome, sooner);
         let is_refused = policy_refusal.is_some();
         Ok(policy_check(outcome, is_refused, is_policy_awaited))
@@ -311,7 +310,7 @@ impl Federator {
             refusal = refusal.or_else(|| refusal_of(&applied));
             is_applied &= errors.note(applied).is_some();
         }
-        let apply = plan.apply_copy.as_ref();
+        let (apply, applies) = (plan.apply_copy.as_ref(), plan.apply_copy.is_some());
         let may_change_copy =
             match plan.delete_copy || apply.is_some_and(|it| it.needs_confirmation) {
                 true => errors.note(upstream.confirm(deployment).await).is_some(),
@@ -328,19 +327,10 @@ impl Federator {
             refusal = refusal.or_else(|| refusal_of(&ensured));
             is_applied &= errors.note(ensured).is_some();
         }
+        let is_asked = applies && is_applied;
         let refusal = refusal.map(|it| self.writer.shown_refusal(context, deployment, "", it));
         // Another error, such as a timeout, does not end a refusal.
         let refusal = refusal.or_else(|| (!is_applied).then(|| shown_refusal(deployment))?);
-        if let (true, Some(copy)) = (plan.delete_copy && may_change_copy, copy) {
-            let status = plan.status.as_ref();
-            let deleted = delete_copy(&self.writer, &self.hub, context, &downstream, copy).await;
-            let left = status.and_then(not_awaited).filter(|_| deleted.is_ok());
-            if let Some(cells) = left {
-                let deployment = describe(deployment);
-                warn!(deployment, cells, "deleted before its instances have ended");
-            }
-            errors.note(deleted);
-        }
         let status = match &refusal {
             Some(refusal) => {
                 let (planned, now) = (plan.status, context.now());
@@ -349,9 +339,21 @@ impl Federator {
             }
             None => plan.status,
         };
-        if let Some(status) = status {
-            let shown = self.show(context, project, &upstream, deployment, &status);
+        if let Some(status) = &status {
+            let shown = self.show(context, project, &upstream, deployment, status);
             errors.note(shown.await);
+        }
+        // The status is written first, because nothing is known of the cells after the deletion.
+        if let (true, Some(copy)) = (plan.delete_copy && may_change_copy && !is_asked, copy) {
+            let deleted = delete_copy(&self.writer, &self.hub, context, &downstream, copy).await;
+            if let (Ok(()), Some(message)) = (&deleted, plan.may_remain) {
+                let deployment = describe(deployment);
+                warn!(
+                    deployment,
+                    message, "the copy is deleted, and cells may still have its instances"
+                );
+            }
+            errors.note(deleted);
         }
         errors.result()?;
         if let Some(Hold { problem, .. }) = plan.hold {
@@ -380,11 +382,16 @@ impl Federator {
         self.writer
             .patch_status(context, upstream, deployment, patch)
             .await?;
+        // The copy of a WorkloadDeployment that ends wants no instances, so `Available` says nothing new.
+        let types: &[&str] = match condition::find(&status.conditions, INSTANCES_ENDED) {
+            Some(_) => &[CELLS_REPORTING, INSTANCES_ENDED],
+            None => &[AVAILABLE, CELLS_REPORTING],
+        };
         self.publisher.publish(
             &project.locations,
             Self::NAME,
             deployment,
-            &[AVAILABLE, CELLS_REPORTING, INSTANCES_ENDED],
+            types,
             former.map_or(&[], |it| &it.conditions),
             &status.conditions,
         );

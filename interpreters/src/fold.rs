@@ -33,7 +33,7 @@ mod unreachable;
 mod unscheduled;
 mod views;
 
-pub use cell_name::below_name;
+pub use cell_name::checked_name_above;
 pub use cells::StatusFold;
 pub use resource_template::ResourceTemplate;
 pub use shares::share;

@@ -127,7 +127,7 @@ pub(super) fn place(hub: &ApiServer, key: &Key, copy: &Value) {
 
 /// Reports that the cells have ended the instances of a WorkloadDeployment, if the project deletes it.
 pub(super) fn end(hub: &ApiServer, (namespace, name): &Key, copy: &Value) {
-    if copy["metadata"]["annotations"][annotations::ENDING] != "true" {
+    if copy["metadata"]["annotations"][annotations::ENDING].is_null() {
         return;
     }
     let bindings = KindId::named("ResourceBinding");

@@ -38,7 +38,7 @@ pub(super) struct Plan {
     pub(super) refresh: Vec<Arc<Instance>>,
     /// Instances to which the versions of their data are written.
     pub(super) record: Vec<Arc<Instance>>,
-    /// Instances to delete because the WorkloadDeployment is terminating, or because the project deletes it.
+    /// Instances to delete because the WorkloadDeployment is terminating or [ends](WorkloadDeployment::is_ending).
     pub(super) delete: Vec<Arc<Instance>>,
     /// The metadata of Instances to delete for the same reason that cannot be decoded.
     pub(super) delete_undecodable: Vec<ObjectMeta>,
@@ -48,7 +48,7 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Returns whether Instances are deleted apart from the rollout.
-    pub(super) fn deletes_all(&self) -> bool {
+    pub(super) fn deletes_without_steps(&self) -> bool {
         !self.delete.is_empty() || !self.delete_undecodable.is_empty()
     }
 }
@@ -72,16 +72,18 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     }
     if deployment.is_ending() {
         let (delete, delete_undecodable) = (staying(own), staying_undecodable(observed));
-        // A deletion has an event, which triggers the next reconciliation.
-        let is_settled = delete.is_empty() && delete_undecodable.is_empty();
-        let status = || changed_status(deployment, &instances, None, now);
-        return Plan {
+        let plan = Plan {
             add_finalizer: !has_finalizer(deployment, finalizers::WORKLOAD_CONTROLLER),
-            status: is_settled.then(status).flatten(),
             delete,
             delete_undecodable,
             ..Plan::default()
         };
+        // A deletion has an event, which triggers the next reconciliation.
+        let status = match plan.deletes_without_steps() {
+            true => None,
+            false => changed_status(deployment, &instances, None, now),
+        };
+        return Plan { status, ..plan };
     }
     Plan {
         add_finalizer: !has_finalizer(deployment, finalizers::WORKLOAD_CONTROLLER),

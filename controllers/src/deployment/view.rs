@@ -95,9 +95,18 @@ impl View {
         plan(&self.observed())
     }
 
+    async fn read_deployment(
+        &mut self,
+        deployments: &Collection<'_, WorkloadDeployment>,
+    ) -> Result<(), ReconcileError> {
+        let current = deployments.current(&self.deployment).await?;
+        self.deployment = with_rules(Arc::new(current));
+        Ok(())
+    }
+
     /// Reads the WorkloadDeployment and the Instance from the API server if the next step of the rollout deletes this
     /// Instance, until the next step follows from such answers. Each Instance is read at most once. Without a deletion,
-    /// no request is sent.
+    /// no request is sent. If the WorkloadDeployment [ends](WorkloadDeployment::is_ending), only it is read.
     ///
     /// If an Instance to replace only lacks fields of the template, a dry run shows how the API server stores the
     /// template. A CRD of Instances that is older than that of WorkloadDeployments prunes these fields, and would prune
@@ -114,9 +123,8 @@ impl View {
         writer: &Writer,
     ) -> Result<(), ReconcileError> {
         let (mut deployment_read, mut read) = (false, BTreeSet::new());
-        if self.deployment.is_ending() && self.plan().deletes_all() {
-            let current = deployments.current(&self.deployment).await?;
-            self.deployment = with_rules(Arc::new(current));
+        if self.deployment.is_ending() && self.plan().deletes_without_steps() {
+            self.read_deployment(deployments).await?;
             deployment_read = true;
         }
         loop {
@@ -127,8 +135,7 @@ impl View {
                 _ => return Ok(()),
             };
             if !deployment_read {
-                let current = deployments.current(&self.deployment).await?;
-                self.deployment = with_rules(Arc::new(current));
+                self.read_deployment(deployments).await?;
                 deployment_read = true;
                 continue;
             }

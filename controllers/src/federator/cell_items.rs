@@ -39,7 +39,7 @@ pub(super) struct ReportedObject {
     /// Absent if the cell's controller has not written a status.
     pub(super) replicas: Option<i64>,
     /// The cells below a lower hub.
-    pub(super) cells: Vec<ReportedCell>,
+    pub(super) cells: Vec<ReportedCellBelow>,
     /// The only cell below a lower hub.
     pub(super) reporting_cell: Option<String>,
 }
@@ -47,9 +47,11 @@ pub(super) struct ReportedObject {
 /// The last report of a cell below a lower hub.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct ReportedCell {
+pub(super) struct ReportedCellBelow {
     pub(super) name: String,
     pub(super) replicas: i64,
+    /// The generation of the lower hub's object that the cell last acted on.
+    pub(super) resource_template_generation: Option<i64>,
 }
 
 /// Returns the items of a binding by the name of their cell. An item that cannot be decoded is `None`: it must not hide

@@ -53,7 +53,8 @@ pub(super) struct CachedCopy {
     pub(super) is_decoded: bool,
 }
 
-/// Returns the copy of a WorkloadDeployment from the cache, with the spec as it was written, without additions of the hub.
+/// Returns the copy of a WorkloadDeployment from the cache, with the spec as it was written, without additions of the
+/// hub.
 ///
 /// # Errors
 ///

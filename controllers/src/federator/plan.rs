@@ -28,7 +28,7 @@ use crate::objects::{
 use crate::referenced_data::version::MeantVersions;
 use crate::runtime::ReconcileError;
 use crate::template::template_hash;
-use ending::{Ending, Step};
+use ending::{Ending, EndingStep};
 use freshness::fresh;
 use status::{
     HUB_CONTRADICTED, HUB_NAMESPACE_CONTRADICTED, contradicted, invalid_city_code, status,
@@ -75,10 +75,13 @@ pub(super) struct Plan {
     pub(super) record: bool,
     pub(super) apply_namespace: Option<DesiredNamespace>,
     pub(super) apply_copy: Option<DesiredCopy>,
-    /// Delete the copy after the project's API server has confirmed the WorkloadDeployment.
+    /// Delete the copy after the project's API server has confirmed the WorkloadDeployment. If the copy must be applied
+    /// too, delete it only if the hub does not store this change.
     pub(super) delete_copy: bool,
-    /// How long the deletion still waits for cells to end their Instances.
-    pub(super) waits: Option<Duration>,
+    /// The message about the cells in which Instances may run after the deletion.
+    pub(super) may_remain: Option<String>,
+    /// When to look at the cells of a terminating WorkloadDeployment again, if nothing changes.
+    pub(super) look_again: Option<Duration>,
     pub(super) status: Option<WorkloadDeploymentStatus>,
     /// The cells that lack the copy or its namespace. If they lack it for too long, the federator makes Karmada apply
     /// the object again.
@@ -297,23 +300,32 @@ fn end(observed: &Observed<'_>, copy: &WorkloadDeployment) -> Plan {
     let since = deployment.metadata.deletion_timestamp.as_ref();
     let since = since.map_or(Timestamp::MIN, |since| since.0);
     let ending = Ending::of(copy, cells, since, now);
+    let (asks, waits) = (
+        ending.step == EndingStep::Ask,
+        ending.step == EndingStep::Wait,
+    );
     let reported = copy.status.as_ref();
     let reported = reported.and_then(|_| current_status(observed, copy.is_ending()));
     Plan {
-        apply_copy: (ending.step == Step::Ask).then(|| ending_copy(observed, copy)),
-        delete_copy: ending.step == Step::Delete,
-        waits: ending.waits,
+        apply_copy: asks.then(|| ending_copy(observed, copy)),
+        delete_copy: ending.step == EndingStep::Delete || asks && ending.is_late,
+        may_remain: ending.may_remain().map(str::to_owned),
+        look_again: ending.look_again,
+        staleness: match waits {
+            true => staleness(copy, cells),
+            false => Staleness::default(),
+        },
         status: ending.changed_status(deployment, reported, now),
         ..Plan::default()
     }
 }
 
-/// Returns the copy with which the cells end the Instances. The spec has no instances, so the generation of the copy
-/// changes, and a report of a cell says whether the cell has acted on it.
+/// Returns the copy with which the cells end the Instances. If the spec had instances, the generation of the copy changes,
+/// and a report of a cell says whether the cell has acted on it.
 fn ending_copy(observed: &Observed<'_>, copy: &WorkloadDeployment) -> DesiredCopy {
     let mut annotations = mirrored(observed.deployment);
     annotations.extend(carried_annotations(observed.deployment));
-    annotations.insert(annotations::ENDING.to_owned(), "true".to_owned());
+    annotations.insert(annotations::ENDING.to_owned(), observed.now.to_string());
     DesiredCopy {
         needs_confirmation: true,
         spec: copy.spec.without_instances(),

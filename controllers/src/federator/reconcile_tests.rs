@@ -115,7 +115,7 @@ fn on_hub(planes: &FakePlanes) -> Option<WorkloadDeployment> {
 
 fn available(deployment: &WorkloadDeployment) -> &api::Condition {
     let status = deployment.status.as_ref().unwrap();
-    api::condition::find(&status.conditions, AVAILABLE).unwrap()
+    condition::find(&status.conditions, AVAILABLE).unwrap()
 }
 
 #[tokio::test(start_paused = true)]

@@ -57,6 +57,7 @@ fn is_replaced(deployment: &WorkloadDeployment, instance: &ObjectMeta) -> bool {
     uid.is_some()
         && controller_uid_of(instance) == uid.as_deref()
         && !is_terminating(deployment)
+        && !deployment.is_ending()
         && has_finalizer(deployment, finalizers::WORKLOAD_CONTROLLER)
         && deployment.is_rolled_out()
         && !deployment.is_suspended()

@@ -19,9 +19,8 @@ pub(super) fn kept_name<'a>(cluster: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
     }
 }
 
-/// Returns the name of a cell below a lower hub. `cell` is its name on the lower hub. A name that no cell can have is
-/// replaced.
-pub fn below_name(lower_hub: &str, cell: &str) -> String {
+/// Returns the same as [`name_above`], but replaces a name that no cell can have.
+pub fn checked_name_above(lower_hub: &str, cell: &str) -> String {
     let is_usable = is_usable(cell, NAME_BELOW_MAX);
     let cell = if is_usable { cell } else { UNNAMED };
     name_above(lower_hub, cell)

@@ -6,7 +6,7 @@ use std::mem;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::cell_name::{below_name, kept_name};
+use super::cell_name::{checked_name_above, kept_name};
 use super::status::StatusView;
 use super::unreachable::{Unreachable, UnreachableCells};
 use api::cells_below::cells_below;
@@ -142,7 +142,7 @@ impl<'a> StatusFold<'a> {
                 Some(report) => {
                     let several = report.cells().iter().map(|cell| cell.name.as_ref());
                     let reported = several.chain(report.only_cell());
-                    cells.extend(reported.map(|cell| below_name(name, cell)));
+                    cells.extend(reported.map(|cell| checked_name_above(name, cell)));
                 }
                 None => {
                     let below = cells_below(&remembered, name, |cell| cell);

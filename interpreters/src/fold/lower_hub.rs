@@ -1,6 +1,6 @@
 //! The cells below a lower hub, as the status of the lower hub's object reports them.
 
-use super::cell_name::below_name;
+use super::cell_name::checked_name_above;
 use super::cells::StatusFold;
 use super::memory::CellsByName;
 use super::status::{RememberedCell, StatusView};
@@ -38,11 +38,11 @@ impl<'f, 'a> CellBelow<'f, 'a> {
         let mut below = Vec::with_capacity(count);
         for (lower_hub, item, report) in reports() {
             for entry in report.cells() {
-                let name = below_name(lower_hub, &entry.name);
+                let name = checked_name_above(lower_hub, &entry.name);
                 below.push(Self::of_entry(name, entry, report, memory));
             }
             if let Some(cell) = report.only_cell() {
-                let name = below_name(lower_hub, cell);
+                let name = checked_name_above(lower_hub, cell);
                 below.push(Self::only(name, report, item.is_current(), memory));
             }
         }

@@ -215,6 +215,14 @@ impl Changed {
     ) -> anyhow::Result<()> {
         let seen = history.until_now(copies, &self.copy()).await?;
         ensure!(seen.lists == 1, "versions of {} may be missing", self.name);
+        let may_end = self.is_made_again || self.steps.iter().any(Option::is_none);
+        let mut versions = seen.versions.iter().filter(|it| !it.gone);
+        let has_ended = versions.any(|it| it.object.is_ending());
+        ensure!(
+            may_end || !has_ended,
+            "the Instances of {} ended",
+            self.name
+        );
         let mut before = None;
         let mut described = Vec::new();
         let versions = seen.versions.iter();

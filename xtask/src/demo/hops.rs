@@ -281,6 +281,21 @@ fn hops_back(layout: Layout) -> Vec<Hop> {
 fn last_hops() -> Vec<Hop> {
     vec![
         Hop::new(
+            "cells: Instances gone",
+            CELL_MANAGER,
+            instances_in_cells(&[]),
+        ),
+        Hop::new(
+            "hub: copies of the Instances gone",
+            CELL_MANAGER,
+            ready(HUB, &[]),
+        ),
+        Hop::new(
+            "project: projections of the Instances gone",
+            MANAGER,
+            ready(PROJECT, &[]),
+        ),
+        Hop::new(
             "hub: copies of the WorkloadDeployments gone",
             MANAGER,
             deployments(HUB, &[]),
@@ -291,22 +306,7 @@ fn last_hops() -> Vec<Hop> {
             deployments(PROJECT, &[]),
         ),
         Hop::new("project: Workload gone", MANAGER, Box::new(workload_gone)),
-        Hop::new(
-            "hub: copies of the Instances gone",
-            "hub-controller-manager",
-            ready(HUB, &[]),
-        ),
-        Hop::new(
-            "project: projections of the Instances gone",
-            MANAGER,
-            ready(PROJECT, &[]),
-        ),
         Hop::new("hub: PropagationPolicies gone", MANAGER, policies(&[])),
-        Hop::new(
-            "cells: Instances gone",
-            CELL_MANAGER,
-            instances_in_cells(&[]),
-        ),
         Hop::new(
             "cells: WorkloadDeployments gone",
             KARMADA,

@@ -446,13 +446,14 @@ fn deletion_waits_for_the_instances() {
     assert!(observe(vec![]).remove_finalizer);
 }
 
-/// I-34: the counters say when the last Instance is gone. Nothing is created, whatever the spec and the rules of the cell say.
+/// I-34: the counters say when the last Instance is gone. Nothing is created, whatever the spec and the rules of the cell
+/// say.
 #[test]
 fn all_instances_of_an_ending_deployment_are_deleted_at_once() {
     let mut ending = deployment(3);
     ending.spec.scale_settings.instance_management_policy = "Parallel".to_owned();
     let annotations = ending.meta_mut().annotations.get_or_insert_default();
-    annotations.insert(api::annotations::ENDING.into(), "true".into());
+    annotations.insert(api::annotations::ENDING.into(), now().to_string());
     annotations.insert(api::annotations::SUSPENDED.into(), "true".into());
     let two = vec![made(&ending, "web-0", true), made(&ending, "web-1", false)];
     let plan = plan_for(&ending, &shared(two.clone()));
@@ -460,7 +461,7 @@ fn all_instances_of_an_ending_deployment_are_deleted_at_once() {
     assert!(plan.status.is_none() && plan.suspend.is_empty() && !plan.remove_finalizer);
     let going = two.into_iter().map(terminating);
     let plan = plan_for(&ending, &shared(going));
-    assert!(!plan.deletes_all());
+    assert!(!plan.deletes_without_steps());
     assert_eq!(plan.status.unwrap().replicas, 2);
     let plan = plan_for(&ending, &[]);
     assert!(plan.steps.is_empty() && !plan.remove_finalizer);

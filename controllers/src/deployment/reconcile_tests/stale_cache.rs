@@ -191,11 +191,11 @@ async fn a_new_default_that_a_cache_lacks_replaces_no_instance() {
     }
 }
 
-/// The project was restored while the deployment was ending, and the cache does not have this yet.
+/// I-34: the project was restored while the deployment was ending, and the cache does not have this yet.
 #[tokio::test(start_paused = true)]
 async fn instances_end_only_if_the_deployment_still_ends() {
     let end = |it: &mut Value| {
-        it["metadata"]["annotations"] = json!({annotations::ENDING: "true"});
+        it["metadata"]["annotations"] = json!({annotations::ENDING: "2026-11-21T10:00:00Z"});
     };
     let (planes, controller) = start_ready(2).await;
     change(&planes, end);
@@ -209,6 +209,15 @@ async fn instances_end_only_if_the_deployment_still_ends() {
     );
     change(&planes, end);
     settle().await;
+    // An answer that is not known deletes nothing.
+    planes.cell.fail(Fault::refuse(403).on(&[Verb::List]));
+    let (writes, error) = reconcile_stale(&planes, &controller).await;
+    assert_eq!(
+        (deletions(&writes), error.is_some()),
+        (0, true),
+        "{writes:?}"
+    );
+    planes.cell.heal();
     let (writes, error) = reconcile_stale(&planes, &controller).await;
     assert_eq!(
         (deletions(&writes), error.is_none()),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api::reasons::workload_deployment::{CELLS_NOT_AWAITED, INSTANCES_REMAIN};
+use api::reasons::workload_deployment::{INSTANCES_MAY_REMAIN, INSTANCES_REMAIN};
 use jiff::{SignedDuration, Timestamp};
 
 use super::*;
@@ -52,7 +52,7 @@ async fn start_deleted() -> (FakePlanes, Federator) {
 
 fn reason(planes: &FakePlanes) -> Option<String> {
     let status = in_project(planes)?.status?;
-    let ended = api::condition::find(&status.conditions, INSTANCES_ENDED)?;
+    let ended = condition::find(&status.conditions, INSTANCES_ENDED)?;
     assert!(ended.is_false());
     Some(ended.reason.clone())
 }
@@ -61,21 +61,23 @@ fn reason(planes: &FakePlanes) -> Option<String> {
 async fn the_copy_is_deleted_when_its_cells_have_ended_the_instances() {
     let (planes, federator) = start_deleted().await;
     take_writes(&planes.servers());
-    for _ in 0..2 {
-        let rest = Outcome::Again(ENDING_SHOWN_AFTER);
-        assert_eq!(at(now, &federator).await, rest);
-    }
+    at(now, &federator).await;
+    let rest = Outcome::Again(ENDING_SHOWN_AFTER);
+    assert_eq!(at(now, &federator).await, rest);
     let asked = on_hub(&planes).unwrap();
     assert!(asked.is_ending() && asked.metadata.deletion_timestamp.is_none());
     assert_eq!(asked.spec.desired_replicas(), 0);
     let writes = take_writes(&planes.servers());
     assert_eq!(writes, ["apply workloaddeployments ns-1/web-us-dfw"]);
 
-    let rest = Outcome::Again(ENDING_MAX.saturating_sub(ENDING_SHOWN_AFTER));
-    assert_eq!(at(soon, &federator).await, rest);
+    let rest = ENDING_MAX.saturating_sub(ENDING_SHOWN_AFTER);
+    at(soon, &federator).await;
     assert_eq!(reason(&planes).as_deref(), Some(INSTANCES_REMAIN));
     take_writes(&planes.servers());
-    assert_eq!(at(soon, &federator).await, rest);
+    let Outcome::Again(wait) = at(soon, &federator).await else {
+        panic!("it does not look again");
+    };
+    assert!(wait <= rest, "{wait:?}");
     assert_eq!(
         take_writes(&planes.servers()),
         [""; 0],
@@ -84,9 +86,9 @@ async fn the_copy_is_deleted_when_its_cells_have_ended_the_instances() {
     planes
         .hub
         .put(binding(&asked, asked.metadata.generation, 0));
-    at(now, &federator).await;
+    at(soon, &federator).await;
     assert!(on_hub(&planes).is_none());
-    at(now, &federator).await;
+    at(soon, &federator).await;
     assert!(in_project(&planes).is_none());
 }
 
@@ -101,9 +103,28 @@ async fn a_cell_that_does_not_end_its_instances_blocks_the_deletion_no_longer_th
     assert!(on_hub(&planes).is_some());
     at(later, &federator).await;
     assert!(on_hub(&planes).is_none());
-    assert_eq!(reason(&planes).as_deref(), Some(CELLS_NOT_AWAITED));
+    assert_eq!(reason(&planes).as_deref(), Some(INSTANCES_MAY_REMAIN));
     at(later, &federator).await;
     assert!(in_project(&planes).is_none());
+}
+
+/// The project may have deleted it while the management process was away.
+#[tokio::test(start_paused = true)]
+async fn cells_are_asked_also_long_after_the_deletion() {
+    let (planes, federator) = start_deleted().await;
+    at(later, &federator).await;
+    assert!(on_hub(&planes).unwrap().is_ending());
+}
+
+/// The report that Instances may run is not lost if the copy is deleted and the process then ends.
+#[tokio::test(start_paused = true)]
+async fn what_may_remain_is_said_before_the_copy_is_deleted() {
+    let (planes, federator) = start_deleted().await;
+    at(now, &federator).await;
+    planes.hub.fail(Fault::refuse(503).on(&[Verb::Delete]));
+    assert!(try_at(later, &federator).await.is_err());
+    assert!(on_hub(&planes).is_some());
+    assert_eq!(reason(&planes).as_deref(), Some(INSTANCES_MAY_REMAIN));
 }
 
 /// The project's API server must confirm that the deployment is being deleted, as before the copy is deleted.
@@ -122,6 +143,8 @@ async fn a_refused_change_of_the_copy_does_not_block_the_deletion() {
     planes.hub.fail(Fault::refuse(422).on(&[Verb::Apply]));
     assert!(try_at(now, &federator).await.is_err());
     assert!(on_hub(&planes).is_some());
-    at(later, &federator).await;
+    assert!(try_at(later, &federator).await.is_err());
     assert!(on_hub(&planes).is_none());
+    at(later, &federator).await;
+    assert!(in_project(&planes).is_none());
 }

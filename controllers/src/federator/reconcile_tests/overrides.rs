@@ -40,7 +40,7 @@ async fn at(clock: fn() -> Timestamp, federator: &Federator) -> Outcome {
 
 fn failure(planes: &FakePlanes) -> Option<api::Condition> {
     let status = in_project(planes)?.status?;
-    api::condition::find(&status.conditions, RULES_APPLIED).cloned()
+    condition::find(&status.conditions, RULES_APPLIED).cloned()
 }
 
 #[tokio::test(start_paused = true)]

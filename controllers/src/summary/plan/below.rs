@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use api::WorkloadDeployment;
 use api::cells_below::is_below;
 use api::workload_deployment::{CELL_NOT_APPLIED, CELL_NOT_REPORTED, CELLS_REPORTING};
-use interpreters::fold::below_name;
+use interpreters::fold::checked_name_above;
 use serde_json::{Value, json};
 
 /// Returns the last report of each cell below a lower hub, by the name of the cell. `report` is the status of the lower
 /// hub's object.
 pub(super) fn reported(lower_hub: &str, report: &Value) -> BTreeMap<String, Value> {
-    let name = |status: &Value, field| Some(below_name(lower_hub, status.get(field)?.as_str()?));
+    let name =
+        |status: &Value, field| Some(checked_name_above(lower_hub, status.get(field)?.as_str()?));
     let cells = report.get("cells").and_then(Value::as_array);
     if let Some(cells) = cells.filter(|cells| !cells.is_empty()) {
         let cells = cells.iter();
