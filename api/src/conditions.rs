@@ -402,7 +402,7 @@ const WRITTEN: &[WrittenCondition] = &[
         False,
         of_deployment::INVALID_RULES,
         (
-            "The rules of the cell cannot be read. Its Instances stay as they are: none is created, replaced or deleted.",
+            "The rules of the cell cannot be read. Its Instances stay as they are: none is created, replaced or deleted, unless the deployment is deleted.",
             "Correct the field in the message, or upgrade the cell if it does not know a field.",
         ),
     ),
@@ -479,8 +479,8 @@ const WRITTEN: &[WrittenCondition] = &[
         False,
         of_deployment::TERMINATING,
         (
-            "The deployment is being deleted, and cells may still have its Instances: see `InstancesEnded`.",
-            "Nothing.",
+            "The deployment is being deleted, and cells may still have its Instances. The status of its Workload does not change any more.",
+            "See `InstancesEnded`.",
         ),
     ),
     written(
@@ -501,8 +501,8 @@ const WRITTEN: &[WrittenCondition] = &[
         False,
         of_deployment::INSTANCES_MAY_REMAIN,
         (
-            "The deployment is deleted on the hub, although the cells of the message may still have Instances. They end when Karmada has deleted the deployment there ([Deletion of a WorkloadDeployment](../concepts/ownership.md#deletion-of-a-workloaddeployment)).",
-            "Restore the cell, or remove it: [A cell is lost for good](../operate/troubleshoot.md#a-cell-is-lost-for-good).",
+            "The deployment is deleted on the hub, although the cells of the message may still have Instances. They end when Karmada and the cell have deleted the deployment there ([Deletion of a WorkloadDeployment](../concepts/ownership.md#deletion-of-a-workloaddeployment)).",
+            "[Instances remain after a deletion](../operate/troubleshoot.md#instances-remain-after-a-deletion).",
         ),
     ),
     written(

@@ -305,6 +305,7 @@ impl Federator {
         let mut refusal = policy_refusal.map(str::to_owned);
         // Whether the hub has what the plan applies.
         let mut is_applied = true;
+        let mut copy_refusal = None;
         if let Some(desired) = plan.apply_namespace {
             let applied = self.apply_namespace(context, hub_namespace, &desired).await;
             refusal = refusal.or_else(|| refusal_of(&applied));
@@ -324,10 +325,12 @@ impl Federator {
                 .writer
                 .ensure(context, &downstream, copy, &body, &OWN, compare);
             let ensured = ensured.await.map(drop);
-            refusal = refusal.or_else(|| refusal_of(&ensured));
+            copy_refusal = refusal_of(&ensured);
+            refusal = refusal.or_else(|| copy_refusal.clone());
             is_applied &= errors.note(ensured).is_some();
         }
-        let is_asked = applies && is_applied;
+        // A copy that must be applied too is deleted only if the hub refuses it.
+        let must_delete = plan.delete_copy && (!applies || copy_refusal.is_some());
         let refusal = refusal.map(|it| self.writer.shown_refusal(context, deployment, "", it));
         // Another error, such as a timeout, does not end a refusal.
         let refusal = refusal.or_else(|| (!is_applied).then(|| shown_refusal(deployment))?);
@@ -344,13 +347,13 @@ impl Federator {
             errors.note(shown.await);
         }
         // The status is written first, because nothing is known of the cells after the deletion.
-        if let (true, Some(copy)) = (plan.delete_copy && may_change_copy && !is_asked, copy) {
+        if let (true, Some(copy)) = (must_delete && may_change_copy, copy) {
             let deleted = delete_copy(&self.writer, &self.hub, context, &downstream, copy).await;
-            if let (Ok(()), Some(message)) = (&deleted, plan.may_remain) {
+            if let (Ok(()), Some(cells)) = (&deleted, plan.may_remain) {
                 let deployment = describe(deployment);
                 warn!(
                     deployment,
-                    message, "the copy is deleted, and cells may still have its instances"
+                    cells, "the copy is deleted, and cells may still have its instances"
                 );
             }
             errors.note(deleted);

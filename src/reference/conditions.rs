@@ -9,7 +9,7 @@ pub(super) fn page() -> Page {
         "Conditions of one object are one list with several writers. Each writer reads the list, changes its own conditions, and \
          writes the whole list with the `resourceVersion` that it has read. After a 409 it reads the object again. An \
          infrastructure provider must do the same.",
-        "`CellsReporting` and `CopiedToHub` exist only while they are False.",
+        "`CellsReporting`, `CopiedToHub` and `InstancesEnded` exist only while they are False.",
         "`Available` of a Workload or of a placement may also be Unknown. It then has the reason of the first WorkloadDeployment \
          whose `Available` is Unknown.",
         "`Ready` of an Instance may also have the reason that the infrastructure provider gives in `Programmed` or `Running`.",

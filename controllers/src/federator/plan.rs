@@ -76,7 +76,7 @@ pub(super) struct Plan {
     pub(super) apply_namespace: Option<DesiredNamespace>,
     pub(super) apply_copy: Option<DesiredCopy>,
     /// Delete the copy after the project's API server has confirmed the WorkloadDeployment. If the copy must be applied
-    /// too, delete it only if the hub does not store this change.
+    /// too, delete it only if the hub refuses this change.
     pub(super) delete_copy: bool,
     /// The message about the cells in which Instances may run after the deletion.
     pub(super) may_remain: Option<String>,

@@ -45,7 +45,7 @@ pub(super) enum EndingStep {
 #[derive(Debug)]
 pub(super) struct Ending {
     pub(super) step: EndingStep,
-    /// Whether the copy is deleted if the cells cannot be asked, because the hub does not store the change.
+    /// Whether the copy is deleted if the cells cannot be asked, because the hub refuses the change.
     pub(super) is_late: bool,
     /// When to look at the cells again, if nothing changes.
     pub(super) look_again: Option<Duration>,

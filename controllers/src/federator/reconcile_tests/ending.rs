@@ -140,6 +140,11 @@ async fn cells_are_asked_to_end_instances_only_when_the_project_confirms_it() {
 #[tokio::test(start_paused = true)]
 async fn a_refused_change_of_the_copy_does_not_block_the_deletion() {
     let (planes, federator) = start_deleted().await;
+    // Another error is not the last word of the hub.
+    planes.hub.fail(Fault::refuse(503).on(&[Verb::Apply]));
+    assert!(try_at(later, &federator).await.is_err());
+    assert!(on_hub(&planes).is_some());
+    planes.hub.heal();
     planes.hub.fail(Fault::refuse(422).on(&[Verb::Apply]));
     assert!(try_at(now, &federator).await.is_err());
     assert!(on_hub(&planes).is_some());

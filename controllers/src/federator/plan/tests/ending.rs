@@ -200,7 +200,7 @@ fn cells_that_cannot_be_reached_and_those_that_take_too_long_are_not_waited_for(
     for (deleted, asked, cut_off, expected) in [
         (0, None, &[][..], ("ask", "")),
         (179, None, &[], ("ask", "")),
-        // The management process was away. If the hub does not store the change, the copy is deleted.
+        // The management process was away. If the hub refuses the change, the copy is deleted.
         (180, None, &[], ("ask, or delete", "")),
         (hour, None, &[], ("ask, or delete", "")),
         // Most deletions are over by then.
