@@ -350,6 +350,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Apart pull_cells::a_cell_that_is_away;
         Apart levels::cells_below_a_lower_hub;
         Apart levels::a_dead_cell_below;
+        Apart levels::three_levels;
         Apart summaries::cells_and_instances;
         Apart cell_rules::rules_of_one_of_two_cells;
         Apart proxies::everything_behind_proxies;

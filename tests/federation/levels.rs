@@ -1,7 +1,9 @@
-//! Tests of a lower hub: a Karmada that is a Cluster of the hub, and has two cells of its own.
+//! Tests of lower hubs: Karmadas that are Clusters of the hub, or of another lower hub, and have cells of their own.
 
 #[path = "levels/dead_cell.rs"]
 mod dead_cell;
+#[path = "levels/three_levels.rs"]
+mod three_levels;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -24,20 +26,71 @@ use crate::deletions;
 use crate::fixture::{self, ORD, Space, WITHIN, create, is_ready, patch, until_none, workload};
 use crate::settled;
 pub(crate) use dead_cell::a_dead_cell_below;
+pub(crate) use three_levels::three_levels;
 
 /// The Cluster of the lower hub, its city, and its cells.
 const LOWER: &str = "dfw";
 const CITY: &str = "DFW";
 const CLUSTERS_BELOW: [&str; 2] = ["a1", "a2"];
 const CELLS_BELOW: [&str; 2] = ["dfw.a1", "dfw.a2"];
-/// All cells.
-const CELLS: [&str; 3] = ["dfw.a1", "dfw.a2", ORD];
+/// The cells of the federation with an ordinary cell.
+const TWO_LEVELS: Layout = Layout {
+    cities: &[CITY, "ORD"],
+    cells: &["dfw.a1", "dfw.a2", ORD],
+};
+/// The WorkloadDeployment of the lower hub.
+const WEB: &str = "web-all-dfw";
 /// The ConfigMap that the Workload uses.
 const SETTINGS: &str = "settings";
 /// The namespace of `deploy/base/hub-namespace`.
 const NAMESPACE_OF_HUBS: &str = "compute-system";
 /// Time without a write on any plane.
 const SILENCE: Duration = Duration::from_secs(10);
+
+/// The cells of a federation, sorted by name, and their cities.
+#[derive(Clone, Copy)]
+struct Layout {
+    cities: &'static [&'static str],
+    cells: &'static [&'static str],
+}
+
+impl Layout {
+    /// Returns the Workload: two Instances in each cell. It uses a ConfigMap.
+    fn web(&self, image: &str) -> Value {
+        let mut web = workload("web", &[("all", self.cities, 2)]);
+        let container = &mut web["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0];
+        container["image"] = json!(image);
+        container["envFrom"] = json!([{"configMapRef": {"name": SETTINGS}}]);
+        web
+    }
+
+    /// Waits until all Instances of the Workload are ready and current.
+    async fn until_settled(&self, space: &Space<'_>) -> anyhow::Result<()> {
+        let instances = 2 * i32::try_from(self.cells.len())?;
+        space.until_settled("web", instances).await.map(drop)
+    }
+
+    /// Waits until the project has two ready Instances of each cell, and this holds for all of them. Returns them.
+    async fn until_shown(
+        &self,
+        space: &Space<'_>,
+        holds: impl Fn(&Instance) -> bool,
+    ) -> anyhow::Result<Vec<Instance>> {
+        let instances = space.in_project::<Instance>();
+        wait::eventually("two Instances of each cell", WITHIN, || async {
+            let shown = instances.list(&ListParams::default()).await?.items;
+            let cells = shown.iter().filter(|it| is_ready(it) && holds(it));
+            let mut cells: Vec<_> = cells
+                .filter_map(|it| it.labels().get(SOURCE_CLUSTER))
+                .collect();
+            cells.sort_unstable();
+            let expected = self.cells.iter().flat_map(|cell| [cell, cell]);
+            ensure!(expected.eq(cells.iter()), "{cells:?} of {}", shown.len());
+            Ok(shown)
+        })
+        .await
+    }
+}
 
 /// Starts a federation with an ordinary cell and a lower hub.
 async fn start(label: &str) -> anyhow::Result<Federation> {
@@ -47,13 +100,22 @@ async fn start(label: &str) -> anyhow::Result<Federation> {
     };
     let mut federation = fixture::start_from(&config).await?;
     networking::offer_city(&federation.project().client(), "dfw", CITY).await?;
-    let begin = Instant::now();
-    federation
-        .add_lower_hub(&config, LOWER, CITY, &CLUSTERS_BELOW)
-        .await?;
-    let started = begin.elapsed().as_secs_f64();
-    eprintln!("lower hub ready after {started:.1} s");
+    add_lower_hub(&mut federation, &config, LOWER, &CLUSTERS_BELOW).await?;
     Ok(federation)
+}
+
+/// Adds a lower hub with these cells, and prints how long this takes.
+async fn add_lower_hub(
+    federation: &mut Federation,
+    config: &Config,
+    name: &str,
+    cells: &[&str],
+) -> anyhow::Result<()> {
+    let begin = Instant::now();
+    federation.add_lower_hub(config, name, CITY, cells).await?;
+    let started = begin.elapsed().as_secs_f64();
+    eprintln!("lower hub {name} ready after {started:.1} s");
+    Ok(())
 }
 
 /// A Workload runs in the cells below a lower hub and in an ordinary cell, is changed, and ends on every plane. Then the
@@ -64,11 +126,11 @@ pub(crate) async fn cells_below_a_lower_hub() -> anyhow::Result<()> {
     let staying = Space::create(&federation, "staying").await?;
     let tested = async {
         create_all(&space, &staying).await?;
-        a_change_reaches_the_cells_below(&space).await?;
+        a_change_reaches_the_cells_below(&space, &TWO_LEVELS).await?;
         rules_change_all_cells_below(&space).await?;
         a_missing_label_is_repaired(&space).await?;
-        nothing_is_written_at_rest(&federation).await?;
-        nothing_is_left(&space).await?;
+        nothing_is_written_at_rest(&federation, &TWO_LEVELS).await?;
+        nothing_is_left(&space, CELLS_BELOW[1]).await?;
         tokio::try_join!(
             until_namespace_is_gone(&space),
             the_lower_hub_leaves_its_city(&staying)
@@ -83,38 +145,18 @@ pub(crate) async fn cells_below_a_lower_hub() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the Workload: two Instances in each cell. It uses a ConfigMap.
-fn web(image: &str) -> Value {
-    let mut web = workload("web", &[("all", &[CITY, "ORD"], 2)]);
-    let container = &mut web["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0];
-    container["image"] = json!(image);
-    container["envFrom"] = json!([{"configMapRef": {"name": SETTINGS}}]);
-    web
-}
-
 /// Creates the Workloads. The hub's status has the cells below, and the Instances of all cells appear in the project, each
 /// with a name of its own.
 async fn create_all(space: &Space<'_>, staying: &Space<'_>) -> anyhow::Result<()> {
     staying
         .create_workload("web", &[("all", &[CITY, "ORD"], 1)])
         .await?;
-    let settings = json!({"metadata": {"name": SETTINGS}, "data": {"url": "a"}});
-    create::<ConfigMap>(&space.in_project(), settings).await?;
-    let begin = Instant::now();
-    create::<Workload>(&space.in_project(), web("app:1")).await?;
-    space.until_settled("web", 6).await?;
-    eprintln!("settled after {:.1} s", begin.elapsed().as_secs_f64());
+    create_web(space, &TWO_LEVELS).await?;
     staying.until_settled("web", 3).await?;
     the_namespace_of_the_hubs_is_in_no_cell(space.federation).await?;
 
-    let deployment: WorkloadDeployment = space.on_hub().get("web-all-dfw").await?;
-    let cells = deployment.status.unwrap_or_default().cells;
-    let cells: Vec<_> = cells
-        .iter()
-        .map(|it| (&*it.name, it.ready_replicas))
-        .collect();
-    ensure!(cells == CELLS_BELOW.map(|cell| (cell, 2)), "{cells:?}");
-    let shown = until_shown(space, |_| true).await?;
+    the_hub_names_the_cells(space, &CELLS_BELOW).await?;
+    let shown = TWO_LEVELS.until_shown(space, |_| true).await?;
     let names: BTreeSet<_> = shown.iter().map(ResourceExt::name_any).collect();
     for name in [
         "web-all-dfw-0",
@@ -136,9 +178,31 @@ async fn create_all(space: &Space<'_>, staying: &Space<'_>) -> anyhow::Result<()
     Ok(())
 }
 
+/// Creates the Workload and its ConfigMap, and waits until it is settled.
+async fn create_web(space: &Space<'_>, layout: &Layout) -> anyhow::Result<()> {
+    let settings = json!({"metadata": {"name": SETTINGS}, "data": {"url": "a"}});
+    create::<ConfigMap>(&space.in_project(), settings).await?;
+    let begin = Instant::now();
+    create::<Workload>(&space.in_project(), layout.web("app:1")).await?;
+    layout.until_settled(space).await?;
+    eprintln!("settled after {:.1} s", begin.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// The status on the hub has two ready Instances of each of these cells, and no other cell.
+async fn the_hub_names_the_cells(space: &Space<'_>, expected: &[&str]) -> anyhow::Result<()> {
+    let deployment: WorkloadDeployment = space.on_hub().get(WEB).await?;
+    let cells = deployment.status.unwrap_or_default().cells;
+    let cells = cells.iter().map(|it| (it.name.as_str(), it.ready_replicas));
+    let cells: Vec<_> = cells.collect();
+    let expected: Vec<_> = expected.iter().map(|cell| (*cell, 2)).collect();
+    ensure!(cells == expected, "{cells:?}");
+    Ok(())
+}
+
 /// The cells have the namespaces of the hubs, except the one of `deploy/base/hub-namespace`.
 async fn the_namespace_of_the_hubs_is_in_no_cell(federation: &Federation) -> anyhow::Result<()> {
-    for cell in CELLS {
+    for cell in TWO_LEVELS.cells {
         let namespaces: Api<Namespace> = Api::all(federation.cell(cell)?.client());
         let namespace = namespaces.get_opt(NAMESPACE_OF_HUBS).await?;
         ensure!(namespace.is_none(), "{cell} has {NAMESPACE_OF_HUBS}");
@@ -146,31 +210,14 @@ async fn the_namespace_of_the_hubs_is_in_no_cell(federation: &Federation) -> any
     Ok(())
 }
 
-/// Waits until the project has two ready Instances of each cell, and this holds for all of them. Returns them.
-async fn until_shown(
-    space: &Space<'_>,
-    holds: impl Fn(&Instance) -> bool,
-) -> anyhow::Result<Vec<Instance>> {
-    let instances = space.in_project::<Instance>();
-    wait::eventually("two Instances of each cell", WITHIN, || async {
-        let shown = instances.list(&ListParams::default()).await?.items;
-        let cells = shown.iter().filter(|it| is_ready(it) && holds(it));
-        let mut cells: Vec<_> = cells
-            .filter_map(|it| it.labels().get(SOURCE_CLUSTER))
-            .collect();
-        cells.sort_unstable();
-        let expected = CELLS.iter().flat_map(|cell| [cell, cell]);
-        ensure!(expected.eq(cells.iter()), "{cells:?} of {}", shown.len());
-        Ok(shown)
-    })
-    .await
-}
-
 /// A new image, and a new value of the ConfigMap.
-async fn a_change_reaches_the_cells_below(space: &Space<'_>) -> anyhow::Result<()> {
+async fn a_change_reaches_the_cells_below(
+    space: &Space<'_>,
+    layout: &Layout,
+) -> anyhow::Result<()> {
     let change = json!({"data": {"url": "b"}});
     patch::<ConfigMap>(&space.in_project(), SETTINGS, change).await?;
-    for cell in CELLS {
+    for cell in layout.cells {
         let is_changed = |it: &ConfigMap| it.data.as_ref().is_some_and(|data| data["url"] == "b");
         wait::until(
             &space.in_cell(cell),
@@ -191,12 +238,14 @@ async fn a_change_reaches_the_cells_below(space: &Space<'_>) -> anyhow::Result<(
             .is_some_and(|data| data["url"] == "b")
     );
 
-    let changed = web("app:2");
+    let changed = layout.web("app:2");
     let change = json!({"spec": {"template": changed["spec"]["template"]}});
     patch::<Workload>(&space.in_project(), "web", change).await?;
     let begin = Instant::now();
-    until_shown(space, |it| has_image(it, "app:2")).await?;
-    space.until_settled("web", 6).await?;
+    layout
+        .until_shown(space, |it| has_image(it, "app:2"))
+        .await?;
+    layout.until_settled(space).await?;
     eprintln!("changed after {:.1} s", begin.elapsed().as_secs_f64());
     Ok(())
 }
@@ -213,19 +262,22 @@ async fn rules_change_all_cells_below(space: &Space<'_>) -> anyhow::Result<()> {
     let spec = json!({"cells": {"matchLabels": {LOWER_HUB: "true"}}, "rules": {"images": images}});
     create(&rules, json!({"metadata": {"name": "below"}, "spec": spec})).await?;
     let begin = Instant::now();
-    until_shown(space, |instance| {
-        let is_below = instance
-            .labels()
-            .get(SOURCE_CLUSTER)
-            .is_some_and(|it| it != ORD);
-        has_image(instance, if is_below { "mirror/app:2" } else { "app:2" })
-    })
-    .await?;
+    TWO_LEVELS
+        .until_shown(space, |instance| {
+            let is_below = instance
+                .labels()
+                .get(SOURCE_CLUSTER)
+                .is_some_and(|it| it != ORD);
+            has_image(instance, if is_below { "mirror/app:2" } else { "app:2" })
+        })
+        .await?;
     let changed = begin.elapsed().as_secs_f64();
     eprintln!("changed by rules after {changed:.1} s");
     rules.delete("below", &DeleteParams::default()).await?;
-    until_shown(space, |it| has_image(it, "app:2")).await?;
-    space.until_settled("web", 6).await.map(drop)
+    TWO_LEVELS
+        .until_shown(space, |it| has_image(it, "app:2"))
+        .await?;
+    TWO_LEVELS.until_settled(space).await
 }
 
 /// The Cluster loses the label of a lower hub, and both hubs write the claim of the object without end. Karmada evaluates
@@ -260,16 +312,19 @@ async fn label_and_touch(
     let labels = json!({"metadata": {"labels": {LOWER_HUB: label}}});
     patch(clusters, LOWER, labels).await?;
     let annotations = json!({"metadata": {"annotations": {REAPPLIED_AT: at}}});
-    patch::<WorkloadDeployment>(&space.on_hub(), "web-all-dfw", annotations)
+    patch::<WorkloadDeployment>(&space.on_hub(), WEB, annotations)
         .await
         .map(drop)
 }
 
 /// Nobody writes anything on any plane, Karmada included, even if compute-federation is restarted meanwhile.
-async fn nothing_is_written_at_rest(federation: &Federation) -> anyhow::Result<()> {
+async fn nothing_is_written_at_rest(
+    federation: &Federation,
+    layout: &Layout,
+) -> anyhow::Result<()> {
     tokio::try_join!(
         wait::eventually("nothing is written", WITHIN, || is_silent(federation)),
-        settled::is_silent_after_a_restart(federation, &CELLS, SILENCE)
+        settled::is_silent_after_a_restart(federation, layout.cells, SILENCE)
     )?;
     Ok(())
 }
@@ -291,13 +346,13 @@ fn is_heartbeat(write: &Write) -> bool {
     write.is_lease() || ["clusters/status", "subjectaccessreviews"].contains(&&*write.resource)
 }
 
-/// Deletes the Workload. The project names the cell below that still has an Instance. Then nothing is left on any plane.
-async fn nothing_is_left(space: &Space<'_>) -> anyhow::Result<()> {
-    deletions::hold(space, CELLS_BELOW[1], "web-all-dfw-1").await?;
+/// Deletes the Workload. The project names this cell, which still has an Instance. Then nothing is left on any plane.
+async fn nothing_is_left(space: &Space<'_>, cell: &str) -> anyhow::Result<()> {
+    deletions::hold(space, cell, "web-all-dfw-1").await?;
     let workloads = space.in_project::<Workload>();
     workloads.delete("web", &DeleteParams::default()).await?;
-    deletions::until_waiting(space, "web-all-dfw", "dfw.a2 (1)").await?;
-    deletions::end(space, CELLS_BELOW[1], "web-all-dfw-1").await?;
+    deletions::until_waiting(space, WEB, &format!("{cell} (1)")).await?;
+    deletions::end(space, cell, "web-all-dfw-1").await?;
     let begin = Instant::now();
     wait::gone(&workloads, "web", WITHIN).await?;
     space.until_empty().await?;

@@ -256,7 +256,7 @@ impl Federation {
         &self.hub
     }
 
-    /// Returns the API server of a lower hub.
+    /// Returns the API server of a lower hub. One below another lower hub has a name such as `dfw.mid`.
     ///
     /// # Errors
     ///

@@ -46,7 +46,9 @@ pub(crate) enum Role<'a> {
     },
     /// The controller of a lower hub.
     LowerHub {
-        /// The API server of the lower hub. Its name is that of its Cluster on the upper hub.
+        /// The name of its Cluster on the upper hub.
+        cluster: &'a str,
+        /// The API server of the lower hub.
         lower: &'a Plane,
         /// The API server of the upper hub.
         upper: &'a Plane,
@@ -126,15 +128,19 @@ impl RoleInputs {
                     "--enable-cell-controllers=true".into(),
                 ],
             ),
-            Role::LowerHub { lower, upper } => (
+            Role::LowerHub {
+                cluster,
+                lower,
+                upper,
+            } => (
                 format!("{}-manager", lower.name()),
                 json!(null),
-                json!({"mode": "single", "clusterName": lower.name()}),
+                json!({"mode": "single", "clusterName": cluster}),
                 vec![
                     flag("kubeconfig", lower.kubeconfig_of(&manager)?),
                     flag(
                         "federation-kubeconfig",
-                        upper.kubeconfig_of(&PlaneUser::lower_hub(lower.name()))?,
+                        upper.kubeconfig_of(&PlaneUser::lower_hub(cluster))?,
                     ),
                     "--enable-lower-hub-controllers=true".into(),
                 ],

@@ -1,4 +1,4 @@
-//! A lower hub: a second Karmada, which is a Cluster of the hub and has cells of its own.
+//! A lower hub: a further Karmada, which is a Cluster of the hub or of another lower hub, and has cells of its own.
 
 use api::identity::CLUSTER_SEPARATOR;
 use api::labels::{CITY_CODE, LOWER_HUB};
@@ -20,7 +20,7 @@ use crate::rights::{self, PlaneUser, until_allowed};
 
 /// The file below `deploy` that the hub needs for the process of a lower hub.
 const UPPER_HUB: &str = "lower-hub/upper-hub.yaml";
-/// Kustomizations of `deploy`, for the hub and for the lower hub.
+/// Kustomizations of `deploy`, for the upper hub and for the lower hub.
 const UPPER: &str = "lower-hub/upper";
 const LOWER: &str = "lower-hub/lower";
 /// The namespace of both hubs, below `deploy`.
@@ -73,12 +73,13 @@ pub async fn admit_lower_hub(upper: &Plane, name: &str) -> anyhow::Result<()> {
 }
 
 impl Federation {
-    /// Adds a lower hub with this city to the running federation. Each of its cells runs compute-federation, whose hub is
-    /// that of the federation. The cell `a1` below the lower hub `dfw` has the name `dfw.a1`.
+    /// Adds a lower hub with this city to the running federation. The lower hub `dfw.mid` is the Cluster `mid` of the lower
+    /// hub `dfw`. Each of its cells runs compute-federation, whose hub is that of the federation. The cell `a1` below the
+    /// lower hub `dfw` has the name `dfw.a1`.
     ///
     /// # Errors
     ///
-    /// When a part does not become ready or ends.
+    /// When its upper hub does not exist, or a part does not become ready or ends.
     pub async fn add_lower_hub(
         &mut self,
         config: &Config,
@@ -97,6 +98,7 @@ impl Federation {
         });
         let cells = cells.collect::<anyhow::Result<Vec<_>>>()?;
         let setup = self.setup(config);
+        let (upper, cluster) = self.upper_of(name)?;
 
         let etcd_name = format!("{name}-etcd");
         let etcd = start_etcd(&setup, &etcd_name, ports.etcd, ports.etcd_peer).await?;
@@ -112,7 +114,7 @@ impl Federation {
         };
         let ((hub, karmada), planes) = etcd.while_running(started).await?;
 
-        for (plane, paths) in [(&hub, [NAMESPACE, LOWER]), (&self.hub, [NAMESPACE, UPPER])] {
+        for (plane, paths) in [(&hub, [NAMESPACE, LOWER]), (upper, [NAMESPACE, UPPER])] {
             for path in paths {
                 for object in manifests::deployed(path).await? {
                     apply(&plane.client(), &object).await?;
@@ -124,18 +126,22 @@ impl Federation {
             karmada::joined(&hub, &cell.cluster).await
         }))
         .await?;
-        let labels = json!({CITY_CODE: city, LOWER_HUB: "true"});
-        karmada::join_as(&setup, &self.hub, &hub, name, &labels).await?;
-        karmada::joined(&self.hub, name).await?;
+        let labels = match upper.kind() {
+            plane::LOWER_HUB => json!({LOWER_HUB: "true"}),
+            _ => json!({CITY_CODE: city, LOWER_HUB: "true"}),
+        };
+        karmada::join_as(&setup, upper, &hub, cluster, &labels).await?;
+        karmada::joined(upper, cluster).await?;
 
         let runners = cells.iter().zip(&planes).map(|(cell, plane)| {
             let planes = [&self.project, &self.hub, plane];
             start_in_cell(&setup, config, planes, cell.manager_ports)
         });
-        admit_lower_hub(&self.hub, name).await?;
+        admit_lower_hub(upper, cluster).await?;
         let role = Role::LowerHub {
+            cluster,
             lower: &hub,
-            upper: &self.hub,
+            upper,
         };
         let manager = Manager::start(&setup, role, ports.manager);
         let (runners, manager) = tokio::try_join!(try_join_all(runners), manager)?;
@@ -155,6 +161,14 @@ impl Federation {
             self.cells.insert(running.plane.name().to_owned(), running);
         }
         Ok(())
+    }
+
+    /// Returns the upper hub of a lower hub, and the name of its Cluster there.
+    fn upper_of<'n>(&self, name: &'n str) -> anyhow::Result<(&Plane, &'n str)> {
+        match name.rsplit_once(CLUSTER_SEPARATOR) {
+            Some((upper, cluster)) => Ok((self.lower_hub(upper)?, cluster)),
+            None => Ok((&self.hub, name)),
+        }
     }
 
     /// Starts the API server of a lower hub and its Karmada. The interpreter is that of the management process.
