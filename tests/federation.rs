@@ -351,6 +351,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Apart levels::cells_below_a_lower_hub;
         Apart levels::a_dead_cell_below;
         Apart levels::three_levels;
+        Apart levels::a_lower_hub_in_pull_mode;
         Apart summaries::cells_and_instances;
         Apart cell_rules::rules_of_one_of_two_cells;
         Apart proxies::everything_behind_proxies;

@@ -2,6 +2,8 @@
 
 #[path = "levels/dead_cell.rs"]
 mod dead_cell;
+#[path = "levels/pull_mode.rs"]
+mod pull_mode;
 #[path = "levels/three_levels.rs"]
 mod three_levels;
 
@@ -26,6 +28,7 @@ use crate::deletions;
 use crate::fixture::{self, ORD, Space, WITHIN, create, is_ready, patch, until_none, workload};
 use crate::settled;
 pub(crate) use dead_cell::a_dead_cell_below;
+pub(crate) use pull_mode::a_lower_hub_in_pull_mode;
 pub(crate) use three_levels::three_levels;
 
 /// The Cluster of the lower hub, its city, and its cells.

@@ -282,12 +282,12 @@ pub(crate) async fn start_controllers(
     Ok(vec![controllers, scheduler])
 }
 
-/// Returns the flags of the agent of a cell in pull mode.
-pub(crate) fn agent_flags(config: &CellConfig, cell: &Path, hub: &Path) -> Vec<OsString> {
+/// Returns the flags of the agent of a cluster in pull mode. The paths are those of kubeconfigs.
+pub(crate) fn agent_flags(name: &str, cluster: &Path, hub: &Path) -> Vec<OsString> {
     vec![
         flag("karmada-kubeconfig", hub),
-        flag("kubeconfig", cell),
-        format!("--cluster-name={}", config.name).into(),
+        flag("kubeconfig", cluster),
+        format!("--cluster-name={name}").into(),
         "--report-secrets=None".into(),
         "--enable-cluster-resource-modeling=false".into(),
         "--leader-elect=false".into(),

@@ -87,6 +87,25 @@ impl Federation {
         city: &str,
         cells: &[&str],
     ) -> anyhow::Result<()> {
+        self.start_lower_hub(config, name, city, cells).await?;
+        let (upper, cluster) = self.upper_of(name)?;
+        let labels = match upper.kind() {
+            plane::LOWER_HUB => json!({LOWER_HUB: "true"}),
+            _ => json!({CITY_CODE: city, LOWER_HUB: "true"}),
+        };
+        let hub = self.lower_hub(name)?;
+        karmada::join_as(&self.setup(config), upper, hub, cluster, &labels).await?;
+        karmada::joined(upper, cluster).await
+    }
+
+    /// Starts all parts of a lower hub. It does not join its upper hub.
+    pub(super) async fn start_lower_hub(
+        &mut self,
+        config: &Config,
+        name: &str,
+        city: &str,
+        cells: &[&str],
+    ) -> anyhow::Result<()> {
         let ports = LowerHubPorts::take(&mut self.ports)?;
         let cells = cells.iter().map(|cluster| {
             anyhow::Ok(CellBelow {
@@ -126,13 +145,6 @@ impl Federation {
             karmada::joined(&hub, &cell.cluster).await
         }))
         .await?;
-        let labels = match upper.kind() {
-            plane::LOWER_HUB => json!({LOWER_HUB: "true"}),
-            _ => json!({CITY_CODE: city, LOWER_HUB: "true"}),
-        };
-        karmada::join_as(&setup, upper, &hub, cluster, &labels).await?;
-        karmada::joined(upper, cluster).await?;
-
         let runners = cells.iter().zip(&planes).map(|(cell, plane)| {
             let planes = [&self.project, &self.hub, plane];
             start_in_cell(&setup, config, planes, cell.manager_ports)

@@ -1,4 +1,5 @@
-//! Cells in pull mode: Karmada's agent in the cell connects to the hub, and nothing connects to the cell.
+//! Cells in pull mode: Karmada's agent in the cell connects to the hub, and nothing connects to the cell. A lower hub can
+//! be such a cell of the hub.
 //!
 //! The registration of the interpreter has a name. In the cell, it resolves to the interpreter of the cell; beside the
 //! hub, to that of the management process.
@@ -10,16 +11,22 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use api::identity::cluster_of;
+use api::karmada::Cluster;
+use api::labels::{CITY_CODE, LOWER_HUB};
 use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use serde_json::json;
 use tokio::net::TcpStream;
+use tokio::sync::Mutex;
 
 use super::parts::{manager_ports, our_crds, start_cell, start_etcd, start_in_cell};
 use super::proxies::through;
 use super::{CellConfig, Config, Federation, Managed, RunningCell, StartInputs};
-use crate::manager::{get, manifest};
+use crate::manager::{Manager, get, manifest};
 use crate::objects::apply_all;
 use crate::plane::{Plane, PlanePorts, flag};
 use crate::process::{ChildProcess, Program, StartCommand};
@@ -139,7 +146,6 @@ impl Federation {
         let (etcd_port, peer_port) = (self.ports.next()?, self.ports.next()?);
         let ports = PlanePorts::take(&mut self.ports, etcd_port)?;
         let manager_ports = manager_ports(&mut self.ports)?;
-        let metrics = self.ports.next()?;
         let setup = self.setup(config);
         let etcd = format!("{}-etcd", cell.name);
         let etcd = start_etcd(&setup, &etcd, etcd_port, peer_port).await?;
@@ -148,42 +154,85 @@ impl Federation {
             .while_running(start_cell(&setup, cell, ports, &crds))
             .await?;
         let planes = [&self.project, &self.hub, &plane];
-        let (mut manager, provider) = start_in_cell(&setup, config, planes, manager_ports).await?;
-        let uplink = Uplink::start(self.hub.port()).await?;
-        manager.kill().await;
-        let kubeconfig = self.through(&uplink, &PlaneUser::cell(&cell.name))?;
-        manager.set_path("federation-kubeconfig", &kubeconfig);
-        manager.restart().await?;
-
-        let webhook = self.management()?.lock().await.webhook_port();
-        let interpreter = CellInterpreter::start(&setup, &cell.name, webhook, metrics).await?;
+        let (manager, provider) = start_in_cell(&setup, config, planes, manager_ports).await?;
         self.others.push(etcd);
-        self.join_authority(&interpreter.certificate).await?;
-        let of_hub = hosts(&self.directory, "hub", Ipv4Addr::LOCALHOST)?;
-        resolve_in_controllers(&mut self.others, &of_hub).await?;
-        // The hub has no such Service, so Karmada uses its DNS name.
-        registration::lead_to_service(&self.hub, webhook).await?;
-
-        register(&self.hub, &plane, cell).await?;
-        let kubeconfig = self.through(&uplink, &PlaneUser::agent(&cell.name))?;
-        let command = StartCommand::new(Program {
-            name: &format!("{}-agent", cell.name),
-            path: config.peers.program(AGENT),
-            args: karmada::agent_flags(cell, plane.kubeconfig(), &kubeconfig),
-            logs: &self.logs,
-            remove: None,
-        });
-        let command = command.resolving(&hosts(&self.directory, &cell.name, IN_CELL)?);
-        let agent = command.start().await?;
-        agent
-            .while_running(karmada::joined(&self.hub, &cell.name))
-            .await?;
         let running = RunningCell {
             plane,
             manager: Some(Managed::from(manager)),
             provider: Some(provider),
         };
         self.cells.insert(cell.name.clone(), running);
+        let label = [CITY_CODE, &cell.city];
+        self.start_agent(config, &cell.name, label).await
+    }
+
+    /// Adds a lower hub of the hub in pull mode, as [`add_lower_hub`](Self::add_lower_hub) adds one in push mode. Its cells
+    /// are push cells of the lower hub. A federation can have one such lower hub, and no pull cell beside it.
+    ///
+    /// # Errors
+    ///
+    /// When a part does not become ready or ends.
+    pub async fn add_pull_lower_hub(
+        &mut self,
+        config: &Config,
+        name: &str,
+        city: &str,
+        cells: &[&str],
+    ) -> anyhow::Result<PullCell> {
+        require_mounts().await?;
+        self.start_lower_hub(config, name, city, cells).await?;
+        let label = [LOWER_HUB, "true"];
+        let pull = self.start_agent(config, name, label).await?;
+        let labels = json!({"metadata": {"labels": {CITY_CODE: city}}});
+        let clusters: Api<Cluster> = Api::all(self.hub.client());
+        clusters
+            .patch(name, &PatchParams::default(), &Patch::Merge(labels))
+            .await?;
+        Ok(pull)
+    }
+
+    /// Lets a cell or a lower hub join the hub in pull mode, with this label. All its processes connect to the hub through
+    /// one uplink.
+    async fn start_agent(
+        &mut self,
+        config: &Config,
+        name: &str,
+        label: [&str; 2],
+    ) -> anyhow::Result<PullCell> {
+        let metrics = self.ports.next()?;
+        let uplink = Uplink::start(self.hub.port()).await?;
+        for (user, manager) in self.managers_at(name) {
+            let kubeconfig = self.through(&uplink, &user)?;
+            let mut manager = manager.lock().await;
+            manager.kill().await;
+            manager.set_path("federation-kubeconfig", &kubeconfig);
+            manager.restart().await?;
+        }
+
+        let webhook = self.management()?.lock().await.webhook_port();
+        let setup = self.setup(config);
+        let interpreter = CellInterpreter::start(&setup, name, webhook, metrics).await?;
+        self.join_authority(&interpreter.certificate).await?;
+        let of_hub = hosts(&self.directory, "hub", Ipv4Addr::LOCALHOST)?;
+        resolve_in_controllers(&mut self.others, &of_hub).await?;
+        // The hub has no such Service, so Karmada uses its DNS name.
+        registration::lead_to_service(&self.hub, webhook).await?;
+
+        let plane = self.lower_hub(name).or_else(|_| self.cell(name))?;
+        register(&self.hub, plane, label).await?;
+        let kubeconfig = self.through(&uplink, &PlaneUser::agent(name))?;
+        let command = StartCommand::new(Program {
+            name: &format!("{name}-agent"),
+            path: config.peers.program(AGENT),
+            args: karmada::agent_flags(name, plane.kubeconfig(), &kubeconfig),
+            logs: &self.logs,
+            remove: None,
+        });
+        let command = command.resolving(&hosts(&self.directory, name, IN_CELL)?);
+        let agent = command.start().await?;
+        agent
+            .while_running(karmada::joined(&self.hub, name))
+            .await?;
         Ok(PullCell {
             command,
             kubeconfig,
@@ -191,6 +240,19 @@ impl Federation {
             uplink,
             interpreter,
         })
+    }
+
+    /// Returns the processes of compute-federation in a cell, or of a lower hub and in its cells, and their users on the hub.
+    fn managers_at(&self, name: &str) -> impl Iterator<Item = (PlaneUser, &Mutex<Manager>)> {
+        let lower_hub = self.lower_hubs.get(name);
+        let lower_hub = lower_hub.map(|it| (PlaneUser::lower_hub(name), &it.manager.manager));
+        let cells = self.cells.iter();
+        let cells = cells.filter(move |(cell, _)| cluster_of(cell) == name);
+        let cells = cells.filter_map(|(cell, running)| {
+            let manager = running.manager.as_ref()?;
+            Some((PlaneUser::cell(cell), &manager.manager))
+        });
+        lower_hub.into_iter().chain(cells)
     }
 
     /// Adds the authority of the cell's interpreter to those of the management process, and waits until the hub has it.
@@ -325,13 +387,16 @@ async fn resolve_in_controllers(
     Ok(())
 }
 
-/// Applies the objects and the roles of the cell to the hub.
-async fn register(hub: &Plane, cell: &Plane, config: &CellConfig) -> anyhow::Result<()> {
+/// Applies the objects and the roles of the cell to the hub. Its Cluster gets this label.
+async fn register(hub: &Plane, cell: &Plane, [label, value]: [&str; 2]) -> anyhow::Result<()> {
     let namespaces: Api<Namespace> = Api::all(cell.client());
     let system = namespaces.get("kube-system").await?;
     let text = manifest("pull-cell/hub.yaml")?
-        .replace("CELL-NAME", &config.name)
+        .replace("CELL-NAME", cell.name())
         .replace("CELL-UID", &system.uid().context("no UID")?)
-        .replace("CITY-CODE", &config.city);
+        .replace(
+            &format!("{CITY_CODE}: CITY-CODE"),
+            &format!("{label}: {value:?}"),
+        );
     apply_all(&hub.client(), &text).await
 }

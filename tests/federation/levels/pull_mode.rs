@@ -1,0 +1,119 @@
+//! A lower hub in pull mode.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use api::condition::{self, ConditionStatus};
+use api::instance::READY;
+use api::reasons::instance::CELL_UNREACHABLE;
+use api::{Instance, Workload, WorkloadDeployment};
+use harness::federation::PullCell;
+use harness::{Config, networking, wait};
+use kube::ResourceExt;
+use kube::api::ListParams;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::{
+    CITY, LOWER, Layout, WEB, create_web, has_image, nothing_is_left, nothing_is_written_at_rest,
+    until_namespace_is_gone,
+};
+use crate::fixture::{self, Space, WITHIN, patch};
+use crate::freshness::is_unreachable;
+
+const LAYOUT: Layout = Layout {
+    cities: &[CITY],
+    cells: &["dfw.a1"],
+};
+/// Time limit until Karmada notices that the lower hub says nothing: 40 s and its interval.
+const NOTICED: Duration = Duration::from_secs(75);
+
+/// A Workload runs below a lower hub whose agent connects to the hub. The project shows that the lower hub is away, and is
+/// in step when it returns. The Workload ends on every plane.
+pub(crate) async fn a_lower_hub_in_pull_mode() -> anyhow::Result<()> {
+    let config = Config {
+        cells: Vec::new(),
+        ..fixture::config("pull-levels")?
+    };
+    let mut federation = fixture::start_from(&config).await?;
+    networking::offer_city(&federation.project().client(), "dfw", CITY).await?;
+    let begin = Instant::now();
+    let pull = federation
+        .add_pull_lower_hub(&config, LOWER, CITY, &["a1"])
+        .await?;
+    eprintln!(
+        "lower hub ready after {:.1} s",
+        begin.elapsed().as_secs_f64()
+    );
+    let space = Space::create(&federation, "pull").await?;
+    let tested = async {
+        create_web(&space, &LAYOUT).await?;
+        nothing_is_written_at_rest(&federation, &LAYOUT).await?;
+        away(&space, &pull).await?;
+        nothing_is_left(&space, "dfw.a1").await?;
+        until_namespace_is_gone(&space).await
+    };
+    tokio::select! {
+        result = tested => result?,
+        death = federation.death() => return Err(death),
+    }
+    federation.stop().await;
+    Ok(())
+}
+
+/// The lower hub has no connection while the image changes.
+async fn away(space: &Space<'_>, pull: &PullCell) -> anyhow::Result<()> {
+    let in_project = space.in_project::<WorkloadDeployment>();
+    let cut = pull.cut();
+    let begin = Instant::now();
+    wait::until(&in_project, WEB, "unreachable", NOTICED, is_unreachable).await?;
+    until_all_are_unreachable(space).await?;
+    eprintln!("unreachable after {:.1} s", begin.elapsed().as_secs_f64());
+    let changed = LAYOUT.web("app:2");
+    let change = json!({"spec": {"template": changed["spec"]["template"]}});
+    patch::<Workload>(&space.in_project(), "web", change).await?;
+    let arrived = |copy: &WorkloadDeployment| {
+        let sandbox = copy.spec.template.spec.runtime.sandbox.as_ref();
+        sandbox.is_some_and(|it| it.containers.iter().all(|it| it.image == "app:2"))
+    };
+    let on_hub = space.on_hub();
+    wait::until(&on_hub, WEB, "changed", WITHIN, arrived).await?;
+    let in_cell = space.in_cell::<Instance>("dfw.a1");
+    let in_cell = in_cell.list(&ListParams::default()).await?.items;
+    ensure!(
+        in_cell.len() == 2 && in_cell.iter().all(|it| has_image(it, "app:1")),
+        "Instances changed"
+    );
+
+    drop(cut);
+    let begin = Instant::now();
+    LAYOUT
+        .until_shown(space, |it| has_image(it, "app:2"))
+        .await?;
+    LAYOUT.until_settled(space).await?;
+    eprintln!("in step after {:.1} s", begin.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// Waits until the project shows that no Instance can be reached.
+async fn until_all_are_unreachable(space: &Space<'_>) -> anyhow::Result<()> {
+    let instances = space.in_project::<Instance>();
+    wait::eventually("all Instances are unreachable", WITHIN, || async {
+        let shown = instances.list(&ListParams::default()).await?.items;
+        ensure!(shown.len() == 2, "{} Instances", shown.len());
+        for instance in shown {
+            let status = instance.status.as_ref();
+            let ready = status.and_then(|it| condition::find(&it.conditions, READY));
+            let is_unknown = |it: &condition::Condition| {
+                it.status == ConditionStatus::Unknown && it.reason == CELL_UNREACHABLE
+            };
+            ensure!(
+                ready.is_some_and(is_unknown),
+                "{}: {ready:?}",
+                instance.name_any()
+            );
+        }
+        Ok(())
+    })
+    .await
+}
