@@ -42,9 +42,11 @@ pub(crate) async fn a_dead_cell_below() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A cell that dies below a lower hub of the hub, and the other cell there.
+/// A cell that cannot be reached, and the other cell below the lower hub of the hub.
 pub(super) struct DyingCell {
     pub(super) name: &'static str,
+    /// The plane that dies: the cell, or a lower hub that leads to it.
+    pub(super) killed: &'static str,
     pub(super) other: &'static str,
     /// Instances of each cell.
     pub(super) instances: usize,
@@ -52,21 +54,22 @@ pub(super) struct DyingCell {
 
 const DYING: DyingCell = DyingCell {
     name: "dfw.a2",
+    killed: "dfw.a2",
     other: "dfw.a1",
     instances: 1,
 };
 
 impl DyingCell {
-    /// Returns the lower hub of the cell, and the name of the cell's Cluster there.
+    /// Returns the lower hub that has the Cluster of the killed plane, and the name of the Cluster.
     fn cluster(&self) -> anyhow::Result<(&str, &str)> {
-        let split = self.name.rsplit_once(CLUSTER_SEPARATOR);
-        split.with_context(|| format!("{} is not below a lower hub", self.name))
+        let split = self.killed.rsplit_once(CLUSTER_SEPARATOR);
+        split.with_context(|| format!("{} is not below a lower hub", self.killed))
     }
 
-    /// Returns all lower hubs that lead to the cell.
+    /// Returns all lower hubs that lead to the killed plane.
     fn lower_hubs(&self) -> impl Iterator<Item = &str> {
-        let ends = self.name.match_indices(CLUSTER_SEPARATOR);
-        ends.map(|(end, _)| &self.name[..end])
+        let ends = self.killed.match_indices(CLUSTER_SEPARATOR);
+        ends.map(|(end, _)| &self.killed[..end])
     }
 
     /// Returns whether `CellsReporting` says that this cell, and no other, cannot be reached.
@@ -124,7 +127,7 @@ impl DyingCell {
     }
 }
 
-/// The API server of the cell is killed. It starts again after the processes that report the cell were restarted.
+/// An API server is killed. It starts again after the processes that report the cell were restarted.
 pub(super) async fn dies_and_returns(
     federation: &mut Federation,
     instances: &Api<Instance>,
@@ -137,7 +140,7 @@ pub(super) async fn dies_and_returns(
     cell.until_reported(&lower_hubs, true).await?;
 
     let begin = Instant::now();
-    federation.cell_mut(cell.name)?.kill_apiserver().await;
+    federation.plane_mut(cell.killed)?.kill_apiserver().await;
     let is_dead = |it: &Cluster| !is_ready(it);
     wait::until(&clusters, cluster, "not ready", WITHIN, is_dead).await?;
     let seen = Instant::now();
@@ -145,7 +148,8 @@ pub(super) async fn dies_and_returns(
         .until_shown_ready(instances, ConditionStatus::Unknown)
         .await?;
     let (all, ours) = (begin.elapsed(), seen.elapsed());
-    eprintln!("dead cell below: shown after {all:.1?}, {ours:.1?} of them after {hub} knew");
+    let killed = cell.killed;
+    eprintln!("{killed} is dead: shown after {all:.1?}, {ours:.1?} of them after {hub} knew");
     ensure!(ours <= OURS, "{ours:?}");
     let ready = condition::find(&unreachable.status.context("no status")?.conditions, READY)
         .cloned()
@@ -172,7 +176,8 @@ pub(super) async fn dies_and_returns(
     let later = lower_hubs.get(LOWER).await?.resource_version();
     ensure!(later == version, "written again");
 
-    federation.cell_mut(cell.name)?.restart_apiserver().await?;
+    let killed = federation.plane_mut(cell.killed)?;
+    killed.restart_apiserver().await?;
     let begin = Instant::now();
     cell.until_shown_ready(instances, ConditionStatus::True)
         .await?;

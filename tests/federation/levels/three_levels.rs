@@ -27,14 +27,20 @@ const THREE_LEVELS: Layout = Layout {
     cities: &[CITY],
     cells: &["dfw.b1", "dfw.mid.a1"],
 };
+/// The lowest cell dies, or the lowest hub.
 const DYING: DyingCell = DyingCell {
     name: "dfw.mid.a1",
+    killed: "dfw.mid.a1",
     other: "dfw.b1",
     instances: 2,
 };
+const CUT_OFF: DyingCell = DyingCell {
+    killed: LOWEST,
+    ..DYING
+};
 
 /// While a Workload runs in the cell of a lower hub, this lower hub gets a lower hub of its own. The Workload runs in the
-/// cell there too, is changed, and ends on every plane. The project shows that the lowest cell is dead.
+/// cell there too, is changed, and ends on every plane. The project shows that the lowest cell or its hub is dead.
 pub(crate) async fn three_levels() -> anyhow::Result<()> {
     let config = Config {
         cells: Vec::new(),
@@ -65,7 +71,9 @@ pub(crate) async fn three_levels() -> anyhow::Result<()> {
         death = federation.death() => return Err(death),
     }
     let (instances, deployments) = (space.in_project(), space.in_project());
-    dies_and_returns(&mut federation, &instances, &deployments, &DYING).await?;
+    for cell in [&DYING, &CUT_OFF] {
+        dies_and_returns(&mut federation, &instances, &deployments, cell).await?;
+    }
     let space = space_of(&federation, &name, &hub_name);
     nothing_is_left(&space, DYING.name).await?;
     until_namespace_is_gone(&space).await?;

@@ -43,6 +43,11 @@ const PROVOKED: &[Provoked] = &[
         reason: RESTART,
     },
     Provoked {
+        test: "levels::three_levels",
+        server: ["three-levels", "dfw.mid"],
+        reason: RESTART,
+    },
+    Provoked {
         test: "summaries::cells_and_instances",
         server: ["summaries", "dfw2"],
         reason: RESTART,

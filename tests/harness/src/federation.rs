@@ -300,6 +300,18 @@ impl Federation {
             .with_context(|| format!("there is no cell {name}"))
     }
 
+    /// Returns the API server of a cell or of a lower hub, as [`cell_mut`](Self::cell_mut).
+    ///
+    /// # Errors
+    ///
+    /// When there is no cell and no lower hub of this name.
+    pub fn plane_mut(&mut self, name: &str) -> anyhow::Result<&mut Plane> {
+        let lower_hub = self.lower_hubs.get_mut(name).map(|it| &mut it.plane);
+        let cell = self.cells.get_mut(name).map(|it| &mut it.plane);
+        let found = lower_hub.or(cell);
+        found.with_context(|| format!("there is no cell and no lower hub {name}"))
+    }
+
     /// Returns all cells, sorted by name. Those below lower hubs are among them.
     pub fn cells(&self) -> impl Iterator<Item = &Plane> {
         self.cells.values().map(|cell| &cell.plane)
