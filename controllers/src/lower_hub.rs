@@ -25,8 +25,9 @@ use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use plan::{Observed, status};
 
-/// How long to wait for the cache of Clusters. A watch that goes on after a failure does not wake this controller.
-const NOT_CURRENT: Duration = Duration::from_secs(10);
+/// How long to wait for the cache of Clusters. A watch that goes on after a failure does not wake this controller, and a
+/// dead cell below a further lower hub may wait for it. The check makes no request.
+const NOT_CURRENT: Duration = Duration::from_secs(1);
 /// How often the LowerHub is read. No watch reports that it was made anew, or that its status was changed.
 const CHECK: Duration = Duration::from_mins(1);
 /// Pause after a write for each cell in the list, which is written as a whole: the first change is reported at once, and

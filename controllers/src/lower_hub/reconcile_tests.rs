@@ -149,11 +149,13 @@ async fn a_list_that_is_not_current_changes_nothing() {
         hubs.lower.interrupt();
         settle().await;
         hubs.lower.remove::<Cluster>("", "a1");
+        let requests = hubs.upper.requests();
         assert_eq!(
             hubs.outcome().await.unwrap(),
             Outcome::Again(NOT_CURRENT),
             "{code}"
         );
+        assert_eq!(hubs.upper.requests(), requests, "{code}");
         assert_eq!(hubs.cells(), ["a1", "a2"], "{code}");
         hubs.lower.heal();
         sleep(Duration::from_mins(1)).await;
