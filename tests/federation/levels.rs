@@ -131,7 +131,8 @@ pub(crate) async fn cells_below_a_lower_hub() -> anyhow::Result<()> {
         create_all(&space, &staying).await?;
         a_change_reaches_the_cells_below(&space, &TWO_LEVELS).await?;
         rules_change_all_cells_below(&space).await?;
-        a_missing_label_is_repaired(&space).await?;
+        let clusters = Api::all(federation.hub().client());
+        a_missing_label_is_repaired(&space, &clusters, LOWER).await?;
         nothing_is_written_at_rest(&federation, &TWO_LEVELS).await?;
         nothing_is_left(&space, CELLS_BELOW[1]).await?;
         tokio::try_join!(
@@ -286,9 +287,14 @@ async fn rules_change_all_cells_below(space: &Space<'_>) -> anyhow::Result<()> {
 /// The Cluster loses the label of a lower hub, and both hubs write the claim of the object without end. Karmada evaluates
 /// its overrides again when the label is back and the object changes, as `docs/operate/lower-hub.md` says. After this test,
 /// nothing may be written.
-async fn a_missing_label_is_repaired(space: &Space<'_>) -> anyhow::Result<()> {
-    let clusters: Api<Cluster> = Api::all(space.federation.hub().client());
-    label_and_touch(space, &clusters, Value::Null, "2026-01-01T00:00:00Z").await?;
+async fn a_missing_label_is_repaired(
+    space: &Space<'_>,
+    clusters: &Api<Cluster>,
+    name: &str,
+) -> anyhow::Result<()> {
+    let labels = |label: Value| json!({"metadata": {"labels": {LOWER_HUB: label}}});
+    patch(clusters, name, labels(Value::Null)).await?;
+    touch(space, "2026-01-01T00:00:00Z").await?;
     wait::eventually("both hubs write without end", WITHIN, || async {
         let position = AuditPosition::now(space.federation.planes())?;
         // Writes are counted during this time. A change that is not undone needs only a few of them.
@@ -302,18 +308,12 @@ async fn a_missing_label_is_repaired(space: &Space<'_>) -> anyhow::Result<()> {
         Ok(())
     })
     .await?;
-    label_and_touch(space, &clusters, json!("true"), "2026-01-01T00:01:00Z").await
+    patch(clusters, name, labels(json!("true"))).await?;
+    touch(space, "2026-01-01T00:01:00Z").await
 }
 
-/// Sets or removes the label of the Cluster, then changes an annotation of the WorkloadDeployment on the hub.
-async fn label_and_touch(
-    space: &Space<'_>,
-    clusters: &Api<Cluster>,
-    label: Value,
-    at: &str,
-) -> anyhow::Result<()> {
-    let labels = json!({"metadata": {"labels": {LOWER_HUB: label}}});
-    patch(clusters, LOWER, labels).await?;
+/// Changes an annotation of the WorkloadDeployment on the hub.
+async fn touch(space: &Space<'_>, at: &str) -> anyhow::Result<()> {
     let annotations = json!({"metadata": {"annotations": {REAPPLIED_AT: at}}});
     patch::<WorkloadDeployment>(&space.on_hub(), WEB, annotations)
         .await

@@ -10,8 +10,9 @@ use tokio::time::Instant;
 
 use super::dead_cell::{DyingCell, dies_and_returns};
 use super::{
-    CITY, LOWER, Layout, WEB, a_change_reaches_the_cells_below, add_lower_hub, create_web,
-    nothing_is_left, nothing_is_written_at_rest, the_hub_names_the_cells, until_namespace_is_gone,
+    CITY, LOWER, Layout, WEB, a_change_reaches_the_cells_below, a_missing_label_is_repaired,
+    add_lower_hub, create_web, nothing_is_left, nothing_is_written_at_rest,
+    the_hub_names_the_cells, until_namespace_is_gone,
 };
 use crate::fixture::{self, Space, WITHIN, is_settled, patch};
 
@@ -64,6 +65,8 @@ pub(crate) async fn three_levels() -> anyhow::Result<()> {
         let instances = 2 * 2;
         let is_current = |it: &WorkloadDeployment| is_settled(it, instances);
         wait::until(&space.in_project(), WEB, "current", WITHIN, is_current).await?;
+        let clusters = Api::all(federation.lower_hub(LOWER)?.client());
+        a_missing_label_is_repaired(&space, &clusters, CLUSTER).await?;
         nothing_is_written_at_rest(&federation, &THREE_LEVELS).await
     };
     tokio::select! {
