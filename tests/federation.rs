@@ -350,8 +350,6 @@ fn all() -> Vec<(&'static str, Test)> {
         Apart pull_cells::a_cell_that_is_away;
         Apart levels::cells_below_a_lower_hub;
         Apart levels::a_dead_cell_below;
-        Apart levels::three_levels;
-        Apart levels::a_lower_hub_in_pull_mode;
         Apart summaries::cells_and_instances;
         Apart cell_rules::rules_of_one_of_two_cells;
         Apart proxies::everything_behind_proxies;
@@ -377,6 +375,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared operations::of_a_workload_deployment;
         Shared operations::of_an_instance;
         Shared simulated::a_workload_on_real_planes;
+        Apart levels::a_lower_hub_in_pull_mode;
         Apart simulated::a_workload_on_simulated_planes;
         Apart simulated::what_a_cell_has_lost_is_applied_again;
         Shared fleet::projects_share_a_hub;
@@ -421,6 +420,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Admission admission::a_replica_starts_while_a_project_hangs;
         Admission admission::projects_come_and_go;
         Admission admission::only_api_servers_with_a_certificate_are_accepted;
+        Apart levels::three_levels;
         Apart milo::admission_is_registered_and_all_processes_end;
         Apart certificates::rotation_without_a_failed_call;
         Apart certificates::an_authority_is_renewed_for_admission;

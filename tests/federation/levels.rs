@@ -26,7 +26,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::deletions;
 use crate::fixture::{self, ORD, Space, WITHIN, create, is_ready, patch, until_none, workload};
-use crate::settled;
+use crate::{settled, summaries};
 pub(crate) use dead_cell::a_dead_cell_below;
 pub(crate) use pull_mode::a_lower_hub_in_pull_mode;
 pub(crate) use three_levels::three_levels;
@@ -160,6 +160,7 @@ async fn create_all(space: &Space<'_>, staying: &Space<'_>) -> anyhow::Result<()
     the_namespace_of_the_hubs_is_in_no_cell(space.federation).await?;
 
     the_hub_names_the_cells(space, &CELLS_BELOW).await?;
+    summaries::each_cell_has_a_row(space, TWO_LEVELS.cells).await?;
     let shown = TWO_LEVELS.until_shown(space, |_| true).await?;
     let names: BTreeSet<_> = shown.iter().map(ResourceExt::name_any).collect();
     for name in [
@@ -325,11 +326,9 @@ async fn nothing_is_written_at_rest(
     federation: &Federation,
     layout: &Layout,
 ) -> anyhow::Result<()> {
-    tokio::try_join!(
-        wait::eventually("nothing is written", WITHIN, || is_silent(federation)),
-        settled::is_silent_after_a_restart(federation, layout.cells, SILENCE)
-    )?;
-    Ok(())
+    // The last change may still be on its way through the levels.
+    wait::eventually("nothing is written", WITHIN, || is_silent(federation)).await?;
+    settled::is_silent_after_a_restart(federation, layout.cells, SILENCE).await
 }
 
 async fn is_silent(federation: &Federation) -> anyhow::Result<()> {

@@ -11,7 +11,7 @@ use api::{Condition, Workload, WorkloadDeployment, WorkloadSummary, condition};
 use harness::audit::{AuditPosition, Write};
 use harness::{CellConfig, Config, checkout, wait};
 use kube::Api;
-use kube::api::{ApiResource, DynamicObject, PostParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -57,6 +57,23 @@ async fn until_rows(
 ) -> anyhow::Result<WorkloadSummary> {
     let has = |summary: &WorkloadSummary| rows(summary).is_some_and(|rows| rows == expected);
     wait::until(summaries, "by-cell", &format!("{expected:?}"), within, has).await
+}
+
+/// A summary of the Workload `web` has a row for each of these cells, with two ready Instances.
+pub(crate) async fn each_cell_has_a_row(space: &Space<'_>, cells: &[&str]) -> anyhow::Result<()> {
+    let summaries: Api<WorkloadSummary> = space.in_project();
+    let columns = json!([{"name": "ready", "path": "$.status.readyReplicas"}]);
+    let spec = json!({"workload": "web", "rows": "Cells", "columns": columns});
+    create(&summaries, summary("by-cell", &spec)).await?;
+    let expected: Vec<_> = cells
+        .iter()
+        .map(|cell| format!("{cell} Reported 2"))
+        .collect();
+    let expected: Vec<_> = expected.iter().map(String::as_str).collect();
+    until_rows(&summaries, WITHIN, &expected).await?;
+    let deletion = DeleteParams::default();
+    summaries.delete("by-cell", &deletion).await?;
+    Ok(())
 }
 
 async fn until_groups(
@@ -131,9 +148,7 @@ pub(crate) async fn cells_and_instances() -> anyhow::Result<()> {
 
     federation.cell_mut(CUT)?.restart_apiserver().await?;
     until_rows(&summaries, CHANGED, &two_each).await?;
-    workloads
-        .delete("web", &kube::api::DeleteParams::default())
-        .await?;
+    workloads.delete("web", &DeleteParams::default()).await?;
     until_rows(&summaries, CHANGED, &[]).await?;
     until_groups(&summaries, "by-city", &json!([])).await?;
     federation.stop().await;

@@ -325,7 +325,10 @@ fn end(observed: &Observed<'_>, copy: &WorkloadDeployment) -> Plan {
 fn ending_copy(observed: &Observed<'_>, copy: &WorkloadDeployment) -> DesiredCopy {
     let mut annotations = mirrored(observed.deployment);
     annotations.extend(carried_annotations(observed.deployment));
-    annotations.insert(annotations::ENDING.to_owned(), observed.now.to_string());
+    annotations.insert(
+        annotations::ENDING.to_owned(),
+        format!("{:.0}", observed.now),
+    );
     DesiredCopy {
         needs_confirmation: true,
         spec: copy.spec.without_instances(),

@@ -16,8 +16,11 @@ pub(super) async fn reconcile(pass: &mut Pass<'_>) -> anyhow::Result<()> {
     let interfaces = pass.store.list("NetworkInterface").await?;
     for claim in &claims {
         let (namespace, _) = key(claim);
-        let name = text(claim, "/status/networkInterfaceRef/name");
-        let interface = find(&interfaces, &namespace, name);
+        let interface = match text(claim, "/status/networkInterfaceRef/name") {
+            // It may have been created, and the claim was changed before it was bound.
+            "" => find(&interfaces, &namespace, &claim.name_any()).filter(|it| is_of(it, claim)),
+            name => find(&interfaces, &namespace, name),
+        };
         if claim.metadata.deletion_timestamp.is_some() {
             release(pass, claim, interface).await?;
         } else if !has_finalizer(claim, CLAIM_FINALIZER) {
@@ -34,6 +37,10 @@ pub(super) async fn reconcile(pass: &mut Pass<'_>) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+fn is_of(interface: &DynamicObject, claim: &DynamicObject) -> bool {
+    text(interface, "/spec/claimRef/name") == claim.name_any()
 }
 
 fn has_finalizer(object: &DynamicObject, finalizer: &str) -> bool {
@@ -58,7 +65,7 @@ async fn release(
 ) -> anyhow::Result<()> {
     match interface {
         Some(interface) if text(claim, "/spec/reclaimPolicy") == "Retain" => {
-            if text(interface, "/spec/claimRef/name") == claim.name_any() {
+            if is_of(interface, claim) {
                 let spec = json!({"claimRef": null});
                 pass.store.set_spec(interface, &spec).await?;
             }
