@@ -71,11 +71,10 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
         };
     }
     if deployment.is_ending() {
-        let (delete, delete_undecodable) = (staying(own), staying_undecodable(observed));
         let plan = Plan {
             add_finalizer: !has_finalizer(deployment, finalizers::WORKLOAD_CONTROLLER),
-            delete,
-            delete_undecodable,
+            delete: staying(own),
+            delete_undecodable: staying_undecodable(observed),
             ..Plan::default()
         };
         // A deletion has an event, which triggers the next reconciliation.

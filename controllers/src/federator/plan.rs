@@ -304,8 +304,10 @@ fn end(observed: &Observed<'_>, copy: &WorkloadDeployment) -> Plan {
         ending.step == EndingStep::Ask,
         ending.step == EndingStep::Wait,
     );
-    let reported = copy.status.as_ref();
-    let reported = reported.and_then(|_| current_status(observed, copy.is_ending()));
+    let reported = || {
+        copy.status.as_ref()?;
+        current_status(observed, copy.is_ending())
+    };
     Plan {
         apply_copy: asks.then(|| ending_copy(observed, copy)),
         delete_copy: ending.step == EndingStep::Delete || asks && ending.is_late,
@@ -440,7 +442,8 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
         record,
         apply_namespace: (!namespace.is_some_and(|namespace| desired_namespace.is(namespace)))
             .then_some(desired_namespace),
-        apply_copy: apply_copy.then_some(DesiredCopy {
+        // The spec may be large, so it is copied only if it is written.
+        apply_copy: apply_copy.then(|| DesiredCopy {
             needs_confirmation,
             spec: deployment.spec.clone(),
             labels: copy_labels,

@@ -53,6 +53,18 @@ fn deletions(writes: &[String]) -> usize {
     deletions.count()
 }
 
+/// Reconciles before the watch can report the last changes. Checks how many Instances are deleted, and whether the
+/// reconciliation succeeds.
+async fn assert_deletes(
+    planes: &CellPlanes,
+    controller: &DeploymentController,
+    expected: (usize, bool),
+) {
+    let (writes, error) = reconcile_stale(planes, controller).await;
+    let found = (deletions(&writes), error.is_none());
+    assert_eq!(found, expected, "{writes:?}");
+}
+
 /// I-22: the template that decides is that of the API server, and not an older one in a cache.
 #[tokio::test(start_paused = true)]
 async fn instances_are_deleted_only_for_the_current_deployment() {
@@ -64,22 +76,12 @@ async fn instances_are_deleted_only_for_the_current_deployment() {
         settle().await;
         // The cell has the former spec again. The cache does not have it yet.
         change(&planes, |it| it["spec"] = live["spec"].clone());
-        let (writes, error) = reconcile_stale(&planes, &controller).await;
-        assert_eq!(
-            (deletions(&writes), error.is_none()),
-            (0, true),
-            "{writes:?}"
-        );
+        assert_deletes(&planes, &controller, (0, true)).await;
         change(&planes, stale);
         settle().await;
         // An answer that is not known deletes nothing.
         planes.cell.fail(Fault::refuse(503).on(&[Verb::List]));
-        let (writes, error) = reconcile_stale(&planes, &controller).await;
-        assert_eq!(
-            (deletions(&writes), error.is_some()),
-            (0, true),
-            "{writes:?}"
-        );
+        assert_deletes(&planes, &controller, (0, false)).await;
         planes.cell.heal();
         let (writes, _) = reconcile_stale(&planes, &controller).await;
         assert_eq!(writes[0], "delete instances ns-1/web-1");
@@ -103,12 +105,7 @@ async fn a_default_that_instances_cannot_have_replaces_no_instance() {
     planes.cell.fail(Fault::refuse(503).on(&[Verb::DryRun]));
     change(&planes, set_default);
     settle().await;
-    let (writes, error) = reconcile_stale(&planes, &controller).await;
-    assert_eq!(
-        (deletions(&writes), error.is_some()),
-        (0, true),
-        "{writes:?}"
-    );
+    assert_deletes(&planes, &controller, (0, false)).await;
     planes.cell.heal();
     let writes = converge(&controller, || object_key("web"), &planes.servers()).await;
     assert_eq!(deletions(&writes), 0, "{writes:?}");
@@ -172,12 +169,7 @@ async fn a_new_default_that_a_cache_lacks_replaces_no_instance() {
                 change(&planes, default_deployment);
             }
         }
-        let (writes, error) = reconcile_stale(&planes, &controller).await;
-        assert_eq!(
-            (deletions(&writes), error.is_none()),
-            (0, true),
-            "{writes:?}"
-        );
+        assert_deletes(&planes, &controller, (0, true)).await;
         converge(&controller, || object_key("web"), &planes.servers()).await;
         let hash = template_hash(&deployment(&planes).unwrap());
         for (instance, former) in instances().iter().zip(former) {
@@ -201,27 +193,12 @@ async fn instances_end_only_if_the_deployment_still_ends() {
     change(&planes, end);
     settle().await;
     change(&planes, |it| it["metadata"]["annotations"] = json!({}));
-    let (writes, error) = reconcile_stale(&planes, &controller).await;
-    assert_eq!(
-        (deletions(&writes), error.is_none()),
-        (0, true),
-        "{writes:?}"
-    );
+    assert_deletes(&planes, &controller, (0, true)).await;
     change(&planes, end);
     settle().await;
     // An answer that is not known deletes nothing.
     planes.cell.fail(Fault::refuse(403).on(&[Verb::List]));
-    let (writes, error) = reconcile_stale(&planes, &controller).await;
-    assert_eq!(
-        (deletions(&writes), error.is_some()),
-        (0, true),
-        "{writes:?}"
-    );
+    assert_deletes(&planes, &controller, (0, false)).await;
     planes.cell.heal();
-    let (writes, error) = reconcile_stale(&planes, &controller).await;
-    assert_eq!(
-        (deletions(&writes), error.is_none()),
-        (2, true),
-        "{writes:?}"
-    );
+    assert_deletes(&planes, &controller, (2, true)).await;
 }

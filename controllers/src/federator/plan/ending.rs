@@ -49,7 +49,7 @@ pub(super) struct Ending {
     pub(super) is_late: bool,
     /// When to look at the cells again, if nothing changes.
     pub(super) look_again: Option<Duration>,
-    /// What is said about the remaining cells, if it must be shown: the reason and the message.
+    /// The reason and the message of the condition about the remaining cells, if the project must show it.
     shown: Option<(&'static str, String)>,
 }
 
@@ -96,17 +96,17 @@ impl Ending {
         (self.step == EndingStep::Delete).then_some(message)
     }
 
-    /// Returns the status with the condition about the remaining cells, if it must be shown and differs. `reported` is
+    /// Returns the status with the condition about the remaining cells, if it must be shown and differs. `reported` returns
     /// the status without the condition. If the cells have not reported, the status that the project shows stays.
     pub(super) fn changed_status(
         &self,
         deployment: &WorkloadDeployment,
-        reported: Option<WorkloadDeploymentStatus>,
+        reported: impl FnOnce() -> Option<WorkloadDeploymentStatus>,
         now: Timestamp,
     ) -> Option<WorkloadDeploymentStatus> {
         let (reason, message) = self.shown.as_ref()?;
         let shown = deployment.status.as_ref();
-        let mut status = reported.or_else(|| shown.cloned()).unwrap_or_default();
+        let mut status = reported().or_else(|| shown.cloned()).unwrap_or_default();
         let (is_false, terminating) = (ConditionStatus::False, "the deployment is being deleted");
         for condition in [
             Condition::new(AVAILABLE, is_false, TERMINATING, terminating, now),

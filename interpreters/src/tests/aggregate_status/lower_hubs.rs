@@ -31,6 +31,25 @@ fn lower_hub(cluster: &str, template_generation: i64, assigned: i32, cells: &[Va
     })
 }
 
+/// Returns the status of an object of generation 1 that wants 4 Instances in each cell, while these cells do not answer.
+fn render_marked(mut fold: StatusFold<'_>, marks: &[&str]) -> Value {
+    let mark = Unreachable {
+        since: NOW.parse().unwrap(),
+        message: "no answer".into(),
+    };
+    let marks = marks.iter().map(|cell| ((*cell).to_owned(), mark.clone()));
+    fold.mark_unreachable(marks);
+    let template = ResourceTemplate {
+        generation: Some(1),
+        min_replicas: Some(4),
+        replicas: None,
+        status: None,
+        shown: &[],
+    };
+    let status = fold.render(&template, NOW.parse().unwrap()).unwrap();
+    serde_json::from_str(&status).unwrap()
+}
+
 fn of_type<'s>(status: &'s Value, type_: &str) -> &'s Value {
     let mut conditions = status["conditions"].as_array().unwrap().iter();
     conditions
@@ -183,22 +202,9 @@ fn a_dead_cell_below_and_a_dead_lower_hub_are_shown() {
     ])
     .to_string();
     let rendered = |marks: &[&str]| {
-        let mut fold = StatusFold::of_items(&items).unwrap();
+        let fold = StatusFold::of_items(&items).unwrap();
         assert_eq!(fold.cells_below(&iter::empty()), ["dfw.a1", "dfw.a2"]);
-        let mark = Unreachable {
-            since: NOW.parse().unwrap(),
-            message: "no answer".into(),
-        };
-        fold.mark_unreachable(marks.iter().map(|cell| (*cell, mark.clone())));
-        let template = ResourceTemplate {
-            generation: Some(1),
-            min_replicas: Some(4),
-            replicas: None,
-            status: None,
-            shown: &[],
-        };
-        let status = fold.render(&template, NOW.parse().unwrap()).unwrap();
-        let status: Value = serde_json::from_str(&status).unwrap();
+        let status = render_marked(fold, marks);
         assert_eq!(names(&status), ["dfw.a1", "dfw.a2", "ord"]);
         let message = |type_| {
             of_type(&status, type_)["message"]
@@ -316,26 +322,13 @@ fn cells_with_long_names_are_not_mixed_up() {
     let long = |end: &str| format!("{}.{end}", "x".repeat(63));
     let cells = [entry(&long("a1"), 2, 4), entry(&long("a2"), 2, 4)];
     let items = json!([lower_hub("dfw", 1, 4, &cells)]).to_string();
-    let mut fold = StatusFold::of_items(&items).unwrap();
+    let fold = StatusFold::of_items(&items).unwrap();
     let below = fold.cells_below(&iter::empty());
     assert_eq!(
         below,
         [format!("dfw.{}", long("a1")), format!("dfw.{}", long("a2"))]
     );
-    let mark = Unreachable {
-        since: NOW.parse().unwrap(),
-        message: "no answer".into(),
-    };
-    fold.mark_unreachable([(below[0].as_str(), mark)]);
-    let template = ResourceTemplate {
-        generation: Some(1),
-        min_replicas: Some(4),
-        replicas: None,
-        status: None,
-        shown: &[],
-    };
-    let status = fold.render(&template, NOW.parse().unwrap()).unwrap();
-    let status: Value = serde_json::from_str(&status).unwrap();
+    let status = render_marked(fold, &[&below[0]]);
     assert_eq!(names(&status), below);
     assert_eq!(status["replicas"], 4);
     assert_eq!(status["observedGeneration"], 1);
