@@ -126,7 +126,7 @@ pub async fn serve<S, B>(
     }
 }
 
-/// Logs a panic of the connection task. The router has already caught the panics of handlers.
+/// Logs a panic of the connection task. Handlers have already answered their own panics.
 fn report(ended: Result<(), JoinError>) {
     if let Err(error) = ended
         && error.is_panic()

@@ -258,7 +258,8 @@ impl RequestPermit {
             }
             return Ok(());
         }
-        let permit = self.wait(|source| &source.decoding, part, count).await?;
+        let permit = self.wait(|source| &source.decoding, part, count);
+        let permit = Box::pin(permit).await?;
         self.decoding = Some(permit);
         Ok(())
     }
@@ -278,7 +279,8 @@ impl RequestPermit {
             return Ok(work());
         }
         let workers = Arc::clone(&self.capacity.workers);
-        let _worker = self.wait(|source| &source.worker, workers, 1).await?;
+        let worker = self.wait(|source| &source.worker, workers, 1);
+        let _worker = Box::pin(worker).await?;
         Ok(work())
     }
 

@@ -7,52 +7,59 @@ use axum::response::Response;
 use bytes::Bytes;
 use http::StatusCode;
 use interpreters::{Interpretation, InterpretedKind, Operation};
-use tokio::time::Instant;
 use tracing::{debug, debug_span, warn};
 
-use crate::body;
+use crate::body::{Arrived, Arriving};
 use crate::bounded::bounded;
-use crate::capacity::{RequestPermit, is_long_work};
 use crate::context::HandlerContext;
 use crate::http_error::HttpError;
+use crate::panics;
 use crate::status::json_response;
 
 /// Answers one request of Karmada. If the object cannot be interpreted, the HTTP status is still 200 and the answer has
 /// `successful: false`.
-pub(crate) async fn handle(
+///
+/// The future does not contain the header of the request, and rare steps are boxed: the allocator needs much more time
+/// for a large future.
+pub(crate) fn handle(
     State(context): State<Arc<HandlerContext>>,
     request: Request,
-) -> Response {
-    match interpret(&context, request).await {
-        Ok(body) => json_response(StatusCode::OK, body.into()),
-        Err(error) => context.refuse(&context.metrics.requests, &error),
-    }
+) -> impl Future<Output = Response> {
+    let arriving = context
+        .admit(&context.metrics.requests, &request)
+        .map(|permit| Arriving::new(&context.limits, request, permit));
+    panics::caught(async move {
+        let answer = match arriving {
+            Ok(arriving) => interpret(&context, arriving).await,
+            Err(overloaded) => Err(overloaded.into()),
+        };
+        match answer {
+            Ok(body) => json_response(StatusCode::OK, body.into()),
+            Err(error) => context.refuse(&context.metrics.requests, &error),
+        }
+    })
 }
 
-async fn interpret(context: &Arc<HandlerContext>, request: Request) -> Result<Bytes, HttpError> {
-    let (begin, time) = (Instant::now(), context.limits.timeout_for(request.uri()));
-    let mut permit = context.admit(&context.metrics.requests, &request)?;
-    let body = body::read(&context.limits, time, request, &mut permit).await?;
-    let is_long = is_long_work(&body);
-    let deadline = begin + time;
-    permit.end_queue(is_long, deadline);
-    if is_long {
+async fn interpret(context: &Arc<HandlerContext>, arriving: Arriving) -> Result<Bytes, HttpError> {
+    let arrived = arriving.read(&context.limits).await?;
+    if arrived.is_long {
         let owned = Arc::clone(context);
-        let answer = async move { answer(&owned, body, permit, (true, deadline)).await };
-        return context.run_long(answer).await;
+        let answer = async move { answer(&owned, arrived).await };
+        return Box::pin(context.run_long(answer)).await;
     }
-    answer(context, body, permit, (false, deadline)).await
+    answer(context, arrived).await
 }
 
 /// Answers a request whose body was read.
-async fn answer(
-    context: &HandlerContext,
-    body: Bytes,
-    mut permit: RequestPermit,
-    (is_long, deadline): (bool, Instant),
-) -> Result<Bytes, HttpError> {
+async fn answer(context: &HandlerContext, arrived: Arrived) -> Result<Bytes, HttpError> {
+    let Arrived {
+        body,
+        mut permit,
+        is_long,
+        begin,
+        deadline,
+    } = arrived;
     let metrics = &context.metrics;
-    let begin = Instant::now();
     if is_long {
         let decoded = interpreters::peak_bytes(body.len());
         permit.hold_decoded(body.len(), decoded).await?;
@@ -68,7 +75,8 @@ async fn answer(
     if let (None, Some(scripts)) = (interpretation.kind, &context.scripts) {
         // Scripts have memory of their own, and can take long.
         permit.release_decoded();
-        let answered = scripts.answer(&body, (context.clock)(), deadline).await?;
+        let answered = scripts.answer(&body, (context.clock)(), deadline);
+        let answered = Box::pin(answered).await?;
         interpretation = answered.unwrap_or(interpretation);
     }
     drop(body);

@@ -15,22 +15,18 @@ mod limits;
 mod log_dedup;
 mod metrics;
 mod overload;
+mod panics;
 mod scripts;
 mod status;
 #[cfg(test)]
 mod tests;
 
-use std::any::Any;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::response::Response;
 use axum::routing::post;
-use http::StatusCode;
 use jiff::Timestamp;
 use tokio::runtime::Handle;
-use tower_http::catch_panic::CatchPanicLayer;
-use tracing::error;
 
 pub use capacity::long_work_max;
 pub use limits::Limits;
@@ -39,7 +35,6 @@ pub use metrics::Metrics;
 pub use scripts::{SCRIPTS_AT_ONCE, Scripts};
 
 use admission::{Admission, AdmissionContext};
-use bounded::bounded;
 use capacity::Capacity;
 use context::HandlerContext;
 
@@ -127,25 +122,7 @@ impl Routes {
     }
 }
 
-/// Adds the answers to unknown paths and to panics.
+/// Adds the answer to unknown paths.
 fn complete(routes: Router) -> Router {
-    routes
-        .fallback(status::not_found)
-        .layer(CatchPanicLayer::custom(panicked))
-}
-
-// The panic layer passes the panic payload by value.
-#[expect(clippy::needless_pass_by_value)]
-fn panicked(panic: Box<dyn Any + Send>) -> Response {
-    let message = panic
-        .downcast_ref::<String>()
-        .map(String::as_str)
-        .or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("unknown");
-    error!(problem = &*bounded(message), "a handler panicked");
-    status::response(
-        StatusCode::INTERNAL_SERVER_ERROR,
-        "InternalError",
-        "the handler panicked; see the log",
-    )
+    routes.fallback(status::not_found)
 }

@@ -6,7 +6,6 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use bytes::Bytes;
 use http::StatusCode;
-use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::denial::{AdmittedKind, Denial};
@@ -16,12 +15,13 @@ use super::project_lookup::ProjectLookup;
 use super::review::{self, AdmissionRequest};
 use super::validate_deployment::validate_deployment;
 use super::validate_workload::validate_workload;
-use crate::body;
+use crate::body::{Arrived, Arriving};
 use crate::bounded::bounded;
-use crate::capacity::{RequestPermit, Work, is_long_work};
+use crate::capacity::Work;
 use crate::context::HandlerContext;
 use crate::http_error::HttpError;
 use crate::metrics::Webhook;
+use crate::panics;
 use crate::status::json_response;
 
 /// The facts and names that admission uses besides the requests.
@@ -65,104 +65,89 @@ pub(crate) async fn validate_deployments(
 }
 
 async fn respond(context: &Arc<AdmissionContext>, webhook: Webhook, request: Request) -> Response {
-    match answer(context, webhook, request).await {
-        Ok(body) => json_response(StatusCode::OK, body.into()),
-        Err(error) => {
-            let server = &context.server;
-            server.refuse(&server.metrics.admission.requests, &error)
+    let answer = panics::caught(async move {
+        match read_and_answer(context, webhook, request).await {
+            Ok(body) => json_response(StatusCode::OK, body.into()),
+            Err(error) => {
+                let server = &context.server;
+                server.refuse(&server.metrics.admission.requests, &error)
+            }
         }
-    }
+    });
+    answer.await
 }
 
-async fn answer(
+async fn read_and_answer(
     context: &Arc<AdmissionContext>,
     webhook: Webhook,
     request: Request,
 ) -> Result<Bytes, HttpError> {
     let server = &context.server;
-    let time = server.limits.timeout_for(request.uri());
-    let deadline = Instant::now() + time;
-    let mut permit = server.admit(&server.metrics.admission.requests, &request)?;
-    let body = body::read(&server.limits, time, request, &mut permit).await?;
-    let is_long = is_long_work(&body);
-    permit.end_queue(is_long, deadline);
-    let arrived = Arrived {
-        webhook,
-        body,
-        permit,
-        is_long,
-        deadline,
-    };
-    if is_long {
+    let permit = server.admit(&server.metrics.admission.requests, &request)?;
+    let arriving = Arriving::new(&server.limits, request, permit);
+    let arrived = arriving.read(&server.limits).await?;
+    if arrived.is_long {
         let context = Arc::clone(context);
-        let answer = async move { arrived.answer(&context).await };
-        return server.run_long(answer).await;
+        let answer = async move { answer(&context, webhook, arrived).await };
+        return Box::pin(server.run_long(answer)).await;
     }
-    arrived.answer(context).await
+    answer(context, webhook, arrived).await
 }
 
-/// A request whose body was read.
-struct Arrived {
+/// Answers a request whose body was read.
+async fn answer(
+    context: &AdmissionContext,
     webhook: Webhook,
-    body: Bytes,
-    permit: RequestPermit,
-    /// Whether the work on the body is long (see [`is_long_work`]).
-    is_long: bool,
-    deadline: Instant,
-}
-
-impl Arrived {
-    async fn answer(self, context: &AdmissionContext) -> Result<Bytes, HttpError> {
-        let Self {
-            webhook,
-            body,
-            mut permit,
-            is_long,
-            deadline,
-        } = self;
-        let AdmissionContext { server, admission } = context;
-        let metrics = &server.metrics.admission;
-        let begin = Instant::now();
-        // A short body is a slice of the read buffer of the connection. Without the copy, the whole buffer would stay
-        // allocated until all access reviews are answered.
-        let copy = move || (peak_bytes(&body), Box::<[u8]>::from(body.as_ref()));
-        let (peak, body) = permit.run(is_long, copy).await?;
-        // The decoded form is held until the access reviews are answered.
-        permit.hold_decoded(body.len(), peak).await?;
-        // Gives the slot back, because the request needs no CPU while access reviews are in flight. The bytes of the
-        // request still count.
-        permit.release_slot();
-        let mut work = Work {
-            permit: &mut permit,
-            body: body.len(),
-            is_long,
-        };
-        let request = work
-            .run(|| review::decode(&body))
-            .await?
-            .map_err(|error| HttpError::malformed(&error))?;
-        let outcome = match webhook {
-            Webhook::Mutate => {
-                let checked = request.expect_kind(AdmittedKind::Workload);
-                checked.map(|()| Warnings::default())
-            }
-            Webhook::Validate => {
-                validate_workload(&*admission.projects, &request, &mut work, deadline).await?
-            }
-            Webhook::ValidateDeployment => {
-                let check = || validate_deployment(&request, &admission.resolvers);
-                work.run(check).await?.map(|()| Warnings::default())
-            }
-        };
-        let label = match &outcome {
-            Ok(_) => "allowed",
-            Err(denial) if denial.is_requester_error() => "denied",
-            Err(_) => "error",
-        };
-        metrics.answered(webhook, label, begin.elapsed());
-        log(server, &request, outcome.as_ref().err());
-        permit.answer(review::encode(&request.uid, outcome))
-    }
+    arrived: Arrived,
+) -> Result<Bytes, HttpError> {
+    let Arrived {
+        body,
+        mut permit,
+        is_long,
+        begin,
+        deadline,
+    } = arrived;
+    let AdmissionContext { server, admission } = context;
+    let metrics = &server.metrics.admission;
+    // A short body is a slice of the read buffer of the connection. Without the copy, the whole buffer would stay
+    // allocated until all access reviews are answered.
+    let copy = move || (peak_bytes(&body), Box::<[u8]>::from(body.as_ref()));
+    let (peak, body) = permit.run(is_long, copy).await?;
+    // The decoded form is held until the access reviews are answered.
+    permit.hold_decoded(body.len(), peak).await?;
+    // Gives the slot back, because the request needs no CPU while access reviews are in flight. The bytes of the
+    // request still count.
+    permit.release_slot();
+    let mut work = Work {
+        permit: &mut permit,
+        body: body.len(),
+        is_long,
+    };
+    let request = work
+        .run(|| review::decode(&body))
+        .await?
+        .map_err(|error| HttpError::malformed(&error))?;
+    let outcome = match webhook {
+        Webhook::Mutate => {
+            let checked = request.expect_kind(AdmittedKind::Workload);
+            checked.map(|()| Warnings::default())
+        }
+        Webhook::Validate => {
+            validate_workload(&*admission.projects, &request, &mut work, deadline).await?
+        }
+        Webhook::ValidateDeployment => {
+            let check = || validate_deployment(&request, &admission.resolvers);
+            work.run(check).await?.map(|()| Warnings::default())
+        }
+    };
+    let label = match &outcome {
+        Ok(_) => "allowed",
+        Err(denial) if denial.is_requester_error() => "denied",
+        Err(_) => "error",
+    };
+    metrics.answered(webhook, label, begin.elapsed());
+    log(server, &request, outcome.as_ref().err());
+    permit.answer(review::encode(&request.uid, outcome))
 }
 
 /// Logs the outcome. If only the operator can fix the cause of a denial, the log line is a warning, once per message.
