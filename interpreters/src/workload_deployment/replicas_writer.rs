@@ -32,17 +32,30 @@ struct OwnedSpec {
     replicas: Option<IgnoredAny>,
 }
 
+impl Entry<'_> {
+    /// Returns whether this entry is of Karmada, and owns `spec.replicas`.
+    fn is_karmada(&self) -> bool {
+        self.manager.starts_with(FIELD_MANAGER_PREFIX)
+            && self.subresource.is_empty()
+            && self.fields.spec.replicas.is_some()
+    }
+}
+
 /// Returns whether Karmada wrote `spec.replicas` last. An update that does not change a field does not change its
 /// writer, so a number that [`retain`](super::retain) gave back keeps its writer. Entries that cannot be decoded do not
 /// count.
 pub(super) fn is_karmada(managed_fields: &str) -> bool {
     let mut found = false;
+    let all = for_each_of(managed_fields, |entry: Entry<'_>| {
+        found |= entry.is_karmada()
+    });
+    if all.is_ok() {
+        return found;
+    }
+    // At least one entry cannot be decoded, so each is decoded alone.
+    found = false;
     let read = for_each_of(managed_fields, |entry: &RawValue| {
-        if let Ok(entry) = from_str::<Entry<'_>>(entry.get()) {
-            found |= entry.manager.starts_with(FIELD_MANAGER_PREFIX)
-                && entry.subresource.is_empty()
-                && entry.fields.spec.replicas.is_some();
-        }
+        found |= from_str::<Entry<'_>>(entry.get()).is_ok_and(|entry| entry.is_karmada());
     });
     read.is_ok() && found
 }
