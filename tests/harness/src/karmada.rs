@@ -9,6 +9,7 @@ use anyhow::{Context, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use futures::future::try_join_all;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
@@ -26,6 +27,8 @@ use crate::wait;
 
 /// Time limit for a part of Karmada to become ready.
 const READY: Duration = Duration::from_secs(30);
+/// Namespace of the hub with the Leases and the credentials of Clusters.
+const CLUSTER_NAMESPACE: &str = "karmada-cluster";
 /// Token with which Karmada authenticates to a member's API server.
 const CELL_TOKEN: &str = "karmada-of-the-harness";
 const AGGREGATED_APISERVER: &str = "karmada-aggregated-apiserver";
@@ -96,7 +99,7 @@ pub(crate) async fn start(
     let namespace =
         |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     apply(&client, &namespace("karmada-system")).await?;
-    apply(&client, &namespace("karmada-cluster")).await?;
+    apply(&client, &namespace(CLUSTER_NAMESPACE)).await?;
     let kubeconfig = hub.kubeconfig();
     let names = [AGGREGATED_APISERVER, WEBHOOK].map(|it| process_name(hub, it));
     let [aggregated_name, webhook_name] = &names;
@@ -360,7 +363,7 @@ pub(crate) async fn register(
         &json!({
             "apiVersion": "v1",
             "kind": "Secret",
-            "metadata": {"name": name, "namespace": "karmada-cluster"},
+            "metadata": {"name": name, "namespace": CLUSTER_NAMESPACE},
             "data": {"token": STANDARD.encode(access.token), "caBundle": access.ca_bundle},
         }),
     )
@@ -374,12 +377,28 @@ pub(crate) async fn register(
             "spec": {
                 "syncMode": "Push",
                 "apiEndpoint": access.url,
-                "secretRef": {"namespace": "karmada-cluster", "name": name},
+                "secretRef": {"namespace": CLUSTER_NAMESPACE, "name": name},
             },
         }),
     )
     .await
     .map(drop)
+}
+
+/// Waits until the agent of a pull cell has renewed its Lease. Without the right to renew it, the cell would be Ready only
+/// for a time after each report of its status.
+pub(crate) async fn renews_its_lease(hub: &Plane, cell: &str) -> anyhow::Result<()> {
+    let leases = Api::<Lease>::namespaced(hub.client(), CLUSTER_NAMESPACE);
+    wait::eventually(
+        &format!("the agent of {cell} renews its Lease"),
+        READY,
+        || async {
+            let spec = leases.get(cell).await?.spec.unwrap_or_default();
+            ensure!(spec.renew_time.is_some(), "the Lease was never renewed");
+            Ok(())
+        },
+    )
+    .await
 }
 
 /// Waits until Karmada can place our kinds in a cell.

@@ -231,7 +231,10 @@ impl Federation {
         let command = command.resolving(&hosts(&self.directory, name, IN_CELL)?);
         let agent = command.start().await?;
         agent
-            .while_running(karmada::joined(&self.hub, name))
+            .while_running(async {
+                karmada::joined(&self.hub, name).await?;
+                karmada::renews_its_lease(&self.hub, name).await
+            })
             .await?;
         Ok(PullCell {
             command,
