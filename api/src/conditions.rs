@@ -7,10 +7,11 @@ mod written_condition;
 
 use crate::condition::ConditionStatus::{False, True, Unknown};
 use crate::reasons::{
-    self, cell_rule, copied_to_hub, holder, lifecycle, network_ready, quarantine, quota_granted,
+    self, cell_rule, copied_to_hub, holder, lifecycle, lower_hub as of_lower_hub, network_ready,
+    quarantine, quota_granted,
 };
 use crate::{
-    cell_rules, instance, karmada, milo, networking, workload, workload_deployment,
+    cell_rules, instance, karmada, lower_hub, milo, networking, workload, workload_deployment,
     workload_summary,
 };
 use reasons::{
@@ -19,7 +20,8 @@ use reasons::{
 };
 use written_condition::{
     CELL, CELL_RULE, DEPLOYMENT, EVERYWHERE, HUB, HUB_AND_PROJECT, INSTANCE, INTERFACE,
-    INTERFACE_CLAIM, NETWORK_OPERATOR, NOTHING, PLACEMENT, PROJECT, SUMMARY, WORKLOAD, written,
+    INTERFACE_CLAIM, LOWER_HUB, NETWORK_OPERATOR, NOTHING, PLACEMENT, PROJECT, SUMMARY, WORKLOAD,
+    written,
 };
 pub use written_condition::{PlaneKind, WrittenCondition};
 
@@ -553,6 +555,17 @@ const WRITTEN: &[WrittenCondition] = &[
         DEPLOYMENT,
         PROJECT,
         workload_deployment::CELLS_REPORTING,
+        Unknown,
+        of_deployment::LOWER_HUB_SILENT,
+        (
+            "It is not known whether the cells below a lower hub are reachable, because the process of the lower hub is silent. Everything else is as the cells report it.",
+            "Start the process of the lower hub, or restore its connections to both hubs.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        PROJECT,
+        workload_deployment::CELLS_REPORTING,
         False,
         of_deployment::NO_MATCHING_CELL,
         (
@@ -624,6 +637,25 @@ const WRITTEN: &[WrittenCondition] = &[
         (
             "The hub refuses the ClusterOverridePolicy with the rules, or it would be too large. The former rules go on.",
             "Follow the message.",
+        ),
+    ),
+    written(
+        LOWER_HUB,
+        HUB,
+        lower_hub::REPORTING,
+        True,
+        of_lower_hub::PROCESS_REPORTS,
+        ("The process of the lower hub reports the cells.", NOTHING),
+    ),
+    written(
+        LOWER_HUB,
+        HUB,
+        lower_hub::REPORTING,
+        False,
+        of_lower_hub::PROCESS_SILENT,
+        (
+            "The process of the lower hub has sent no heartbeat for 40 s, so the list of cells may be old. The message has the time of the last heartbeat.",
+            "Start the process of the lower hub, or restore its connections to both hubs.",
         ),
     ),
     written(
@@ -1336,6 +1368,7 @@ const WARNINGS: &[&str] = &[
     of_deployment::HUB_CONTRADICTED,
     of_deployment::HUB_REFUSED,
     of_deployment::CELL_UNREACHABLE,
+    of_deployment::LOWER_HUB_SILENT,
     of_deployment::INSTANCES_MAY_REMAIN,
     of_deployment::NO_MATCHING_CELL,
 ];

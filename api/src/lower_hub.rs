@@ -6,6 +6,13 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::condition::Condition;
+
+/// Condition of a LowerHub: whether the process of the lower hub reports its cells.
+pub const REPORTING: &str = "Reporting";
+/// Beginning of the name of the Lease that the process of a lower hub renews on the upper hub. The name of the LowerHub
+/// follows.
+const LEASE_PREFIX: &str = "compute-lower-hub-";
 /// Most cells in the list of one status.
 pub const CELLS_BELOW_MAX: u32 = 10_000;
 /// Longest name of a cell below a lower hub, in characters. A [`CellName`](crate::CellName) is not longer.
@@ -29,6 +36,11 @@ pub const CELL_BELOW_MESSAGE_MAX: u32 = 256;
     printcolumn(name = "Cells", type_ = "integer", json_path = ".status.cellCount"),
     printcolumn(name = "Not ready", type_ = "integer", json_path = ".status.notReady"),
     printcolumn(
+        name = "Reporting",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Reporting\")].status"
+    ),
+    printcolumn(
         name = "Age",
         type_ = "date",
         json_path = ".metadata.creationTimestamp"
@@ -49,6 +61,10 @@ pub struct LowerHubStatus {
         extend("x-kubernetes-list-type" = "atomic")
     )]
     pub cells: Vec<CellBelow>,
+    /// Known conditions: Reporting. The upper hub writes it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
     /// The number of all cells that are not ready.
     pub not_ready: i32,
 }
@@ -74,6 +90,17 @@ pub struct CellBelow {
     /// Since when the cell is not ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
+}
+
+/// Returns the name of the Lease that the process of a lower hub renews, in the namespace of the manager on the upper
+/// hub.
+pub fn lease_of(lower_hub: &str) -> String {
+    format!("{LEASE_PREFIX}{lower_hub}")
+}
+
+/// Returns the LowerHub to which a Lease of this name belongs.
+pub fn lower_hub_of(lease: &str) -> Option<&str> {
+    lease.strip_prefix(LEASE_PREFIX)
 }
 
 #[cfg(test)]

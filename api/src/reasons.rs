@@ -64,6 +64,8 @@ pub mod workload_deployment {
     pub const HUB_CONTRADICTED: &str = "HubContradicted";
     /// `CellsReporting`, and `Available` when it is Unknown: a cell cannot be reached.
     pub const CELL_UNREACHABLE: &str = "CellUnreachable";
+    /// `CellsReporting`: it is not known whether the cells below a lower hub can be reached.
+    pub const LOWER_HUB_SILENT: &str = "LowerHubSilent";
     /// `CellsReporting`: Karmada has not applied the deployment in a cell.
     pub const CELL_NOT_APPLIED: &str = "CellNotApplied";
     /// `CellsReporting`: Karmada has applied the deployment in a cell, but the cell has not reported a status.
@@ -88,6 +90,14 @@ pub mod cell_rule {
     pub const TOO_LARGE: &str = "TooLarge";
     /// The hub refuses the policy with the rules.
     pub const POLICY_REFUSED: &str = "PolicyRefused";
+}
+
+/// Reasons of `Reporting` of a `LowerHub`.
+pub mod lower_hub {
+    /// The process of the lower hub reports the cells.
+    pub const PROCESS_REPORTS: &str = "ProcessReports";
+    /// The process of the lower hub has sent no heartbeat for some time.
+    pub const PROCESS_SILENT: &str = "ProcessSilent";
 }
 
 /// Reasons of `Current` of a `WorkloadSummary`.

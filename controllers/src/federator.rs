@@ -207,6 +207,7 @@ impl Federator {
             cells: CopyCells {
                 binding: binding.as_deref(),
                 state: &|cell| self.hub.cells.state(cell),
+                silent_since: &|cluster| self.hub.cells.silent_since(cluster),
                 rules_stamp: &|cell| self.rules_stamp(cell),
             },
             now: context.now(),

@@ -5,6 +5,7 @@ pub(crate) mod cells;
 pub(crate) mod cells_below;
 pub(crate) mod clusters;
 pub(crate) mod departed;
+pub(crate) mod heartbeats;
 pub(crate) mod identity;
 pub(crate) mod policy_refusals;
 pub(crate) mod unidentified;

@@ -22,6 +22,7 @@ mod federator;
 mod fixtures;
 mod gate;
 mod generation;
+mod heartbeat;
 mod hub;
 mod instance;
 mod instance_writeback;

@@ -9,19 +9,19 @@ mod reconcile_tests;
 pub(crate) mod triggers;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use api::{CellName, LowerHub};
 use kube::Client;
 use multicluster::{Cache, Outcome};
-use serde_json::json;
 use tokio::time::Instant;
 
 use crate::hub::clusters::ClusterStates;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
-use crate::runtime::write::{Collection, Writer};
+use crate::runtime::write::{Collection, Writer, merge_patch};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use plan::{Observed, status};
 
@@ -43,6 +43,15 @@ pub(crate) struct LowerHubCaches {
     pub(crate) clusters: ClusterStates,
     /// The LowerHubs of the lower hub. The cache stays empty if the kind is not served there.
     pub(crate) lower_hubs: Cache<LowerHub>,
+    /// Whether the last report arrived, or was not needed.
+    pub(crate) has_reported: AtomicBool,
+}
+
+impl LowerHubCaches {
+    /// Returns whether the upper hub knows the state of the cells: the Clusters are known, and were reported.
+    pub(crate) fn are_reported(&self) -> bool {
+        self.has_reported.load(Ordering::Relaxed) && self.clusters.are_current()
+    }
 }
 
 pub(crate) struct LowerHubController {
@@ -69,23 +78,10 @@ impl Controller for LowerHubController {
         let Some(observed) = self.observe() else {
             return Ok(Outcome::Again(NOT_CURRENT));
         };
-        let name = self.caches.name.as_str();
-        let lower_hubs = Collection::<LowerHub>::of_plane(&self.caches.upper_hub, None);
-        let Some(existing) = lower_hubs.read(name).await? else {
-            return Err(ReconcileError::NotYet {
-                object: format!("LowerHub {name} of the upper hub"),
-                missing: "an administrator to create it".to_owned(),
-            });
-        };
-        let wanted = status(&observed, existing.status.as_ref());
-        if existing.status.as_ref() != Some(&wanted) {
-            let cells = u32::try_from(wanted.cells.len()).unwrap_or(u32::MAX);
-            self.writer
-                .apply_status(context, &lower_hubs, &existing, json!(wanted))
-                .await?;
-            self.pause_for(PAUSE_PER_CELL * cells);
-        }
-        Ok(Outcome::Again(CHECK))
+        let reported = self.report(context, &observed).await;
+        let has_reported = &self.caches.has_reported;
+        has_reported.store(reported.is_ok(), Ordering::Relaxed);
+        reported.map(|()| Outcome::Again(CHECK))
     }
 }
 
@@ -96,6 +92,33 @@ impl LowerHubController {
             writer,
             paused_until: Mutex::default(),
         }
+    }
+
+    /// Makes the status of the LowerHub as wanted. Its conditions belong to the upper hub.
+    async fn report(
+        &self,
+        context: &ReconcileContext,
+        observed: &Observed,
+    ) -> Result<(), ReconcileError> {
+        let name = self.caches.name.as_str();
+        let lower_hubs = Collection::<LowerHub>::of_plane(&self.caches.upper_hub, None);
+        let Some(existing) = lower_hubs.read(name).await? else {
+            return Err(ReconcileError::NotYet {
+                object: format!("LowerHub {name} of the upper hub"),
+                missing: "an administrator to create it".to_owned(),
+            });
+        };
+        let former = existing.status.as_ref();
+        let wanted = status(observed, former);
+        if former != Some(&wanted) {
+            let cells = u32::try_from(wanted.cells.len()).unwrap_or(u32::MAX);
+            let patch = merge_patch(former, &wanted);
+            self.writer
+                .patch_status(context, &lower_hubs, &existing, patch)
+                .await?;
+            self.pause_for(PAUSE_PER_CELL * cells);
+        }
+        Ok(())
     }
 
     /// Returns what is known of the cells. Returns `None` while the Clusters are not known: no cell may be removed from

@@ -3,12 +3,17 @@
 #[cfg(test)]
 mod tests;
 
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use api::karmada::Cluster;
+use api::lower_hub::lease_of;
+use api::rights::NAMESPACE;
 use api::{CellName, LowerHub};
 use kube::Client;
 use multicluster::cache::{Change, Reflector};
+use multicluster::heartbeat::Heartbeat;
 use multicluster::{Metrics, Queue, Tasks};
 use tokio_util::sync::CancellationToken;
 
@@ -54,6 +59,7 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         upper_hub,
         clusters: ClusterStates::new(clusters.cache()),
         lower_hubs: lower_hubs.cache(),
+        has_reported: AtomicBool::default(),
     });
     clusters.on_change({
         let (queue, caches) = (queue.clone(), Arc::clone(&caches));
@@ -81,7 +87,23 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         client,
     );
     let ready = wiring.ready_to_write(may_write, &metrics, move || queue.add(all_cells()));
+    beat(tasks, &caches, &ready);
     let writer = Writer::new(LowerHubController::NAME, &metrics);
     wiring.run(workers, &ready, LowerHubController::new(caches, writer));
     wiring.synced()
+}
+
+/// Sends a heartbeat to the upper hub while it knows the state of the cells from this process.
+fn beat(tasks: &Tasks, caches: &Arc<LowerHubCaches>, ready: &CancellationToken) {
+    let lease = lease_of(caches.name.as_str());
+    let heartbeat = Heartbeat::new(caches.upper_hub.clone(), NAMESPACE, lease);
+    let (caches, ready, stop) = (Arc::clone(caches), ready.clone(), tasks.stop());
+    tasks.spawn("heartbeat of the lower hub", async move {
+        let beating = async {
+            ready.cancelled().await;
+            heartbeat.run(|| caches.are_reported()).await;
+        };
+        stop.run_until_cancelled(beating).await;
+        Ok::<_, Infallible>(())
+    });
 }

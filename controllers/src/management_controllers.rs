@@ -19,6 +19,7 @@ use crate::cell_rules::CellRuleController;
 use crate::customizations::CustomizationController;
 pub use crate::federator::other_hub::HeldByHub;
 use crate::federator::{Federator, StaleCells};
+use crate::heartbeat::HeartbeatController;
 use crate::namespace::NamespaceController;
 use crate::policy::PolicyController;
 use crate::projector::{Projector, Quarantine, Quarantined};
@@ -138,6 +139,9 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
         writer: writer(CellRuleController::NAME),
     };
     wiring.run(workers.cell_rules, &ready, controller);
+    let (of_hub, of_heartbeats) = (Arc::clone(&hub), writer(HeartbeatController::NAME));
+    let controller = HeartbeatController::new(of_hub, of_heartbeats, &metrics);
+    wiring.run(workers.heartbeat, &ready, controller);
     wiring.run(workers.customizations, &ready, customizations);
     let data = (workers.referenced_data, workers.companion);
     let companions =

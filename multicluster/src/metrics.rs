@@ -47,6 +47,7 @@ pub struct Metrics {
     hub_contradictions: Gauge,
     quarantined_objects: Family<QuarantineLabels, Gauge>,
     shadowing_customizations: Gauge,
+    silent_lower_hubs: Gauge,
     events: Family<EventLabels, Counter>,
     writes: Family<WriteLabels, Counter>,
     propagation_seconds: Family<WriteLabels, Histogram>,
@@ -135,6 +136,7 @@ impl Metrics {
             hub_contradictions: Gauge::default(),
             quarantined_objects: Family::default(),
             shadowing_customizations: Gauge::default(),
+            silent_lower_hubs: Gauge::default(),
             events: Family::default(),
             writes: Family::default(),
             propagation_seconds: Family::new_with_constructor(propagation),
@@ -183,6 +185,11 @@ impl Metrics {
             "shadowing_customizations",
             "ResourceInterpreterCustomizations that Karmada uses for our kinds instead of the webhook",
             metrics.shadowing_customizations.clone(),
+        );
+        registry.register(
+            "silent_lower_hubs",
+            "LowerHubs whose process has sent no heartbeat for 40 s",
+            metrics.silent_lower_hubs.clone(),
         );
         // An alert sees the first lost event only if the counter was 0 before.
         for outcome in ["published", "failed", "dropped"] {
@@ -352,6 +359,12 @@ impl Metrics {
     pub fn shadowing_customizations(&self, count: usize) {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         self.shadowing_customizations.set(count);
+    }
+
+    /// Sets the number of lower hubs whose process is silent.
+    pub fn silent_lower_hubs(&self, count: usize) {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.silent_lower_hubs.set(count);
     }
 
     /// Counts an Event about a transition: `published`, `failed` or `dropped`.

@@ -70,7 +70,7 @@ fn parts() -> Section {
                 rights::SERVICE_ACCOUNT,
                 rights::NAMESPACE
             ),
-            "On the upper hub, the process of a lower hub may only read its own LowerHub and write the status of this object. `deploy/lower-hub/upper-hub.yaml` has these rights for one lower hub."
+            "On the upper hub, the process of a lower hub may only read its own LowerHub, write the status of this object, and renew one Lease. `deploy/lower-hub/upper-hub.yaml` has these rights for one lower hub."
                 .to_owned(),
         ],
     )

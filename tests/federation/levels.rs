@@ -4,6 +4,8 @@
 mod dead_cell;
 #[path = "levels/pull_mode.rs"]
 mod pull_mode;
+#[path = "levels/silent_process.rs"]
+mod silent_process;
 #[path = "levels/three_levels.rs"]
 mod three_levels;
 

@@ -8,14 +8,16 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
+use api::lower_hub::lease_of;
 use api::rights::{
-    DENIED, Denied, Identity, MANAGER_USER, Plane, ROLES, Role, Rule, Subject, Target,
+    DENIED, Denied, Identity, MANAGER_USER, NAMESPACE, Plane, ROLES, Role, Rule, Subject, Target,
 };
 use api::{Instance, LowerHub, labels};
 use harness::milo::MiloUser;
 use harness::rights::{PlaneUser, attributes};
 use harness::{Federation, Milo};
 use k8s_openapi::api::authorization::v1::{SelfSubjectAccessReview, SelfSubjectRulesReview};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -272,7 +274,7 @@ pub(crate) async fn a_webhook_server_reads_no_workload(milo: &Milo) -> anyhow::R
     Ok(())
 }
 
-/// The process of a lower hub sees and writes nothing on the upper hub but its own LowerHub.
+/// The process of a lower hub sees and writes nothing on the upper hub but its own LowerHub and its own Lease.
 pub(crate) async fn a_lower_hub_writes_only_its_own_status(
     federation: &Federation,
 ) -> anyhow::Result<()> {
@@ -283,7 +285,7 @@ pub(crate) async fn a_lower_hub_writes_only_its_own_status(
     }
     let client = client(&hub.kubeconfig_of(&PlaneUser::lower_hub(own))?).await?;
     nothing_of_the_table(&client, Identity::LowerHub, hub.kind()).await?;
-    let lower_hubs: Api<LowerHub> = Api::all(client);
+    let lower_hubs: Api<LowerHub> = Api::all(client.clone());
     let status = json!({
         "apiVersion": api::API_VERSION, "kind": "LowerHub",
         "status": {
@@ -311,9 +313,23 @@ pub(crate) async fn a_lower_hub_writes_only_its_own_status(
         matches!(&error, Err(kube::Error::Api(status)) if status.code == 422),
         "{error:?}"
     );
+    let leases: Api<Lease> = Api::namespaced(client, NAMESPACE);
+    let beat = Patch::Merge(json!({"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}}));
+    let params = PatchParams::default();
+    leases.patch(&lease_of(own), &params, &beat).await?;
+    forbidden(leases.patch(&lease_of(other), &params, &beat).await)?;
+    forbidden(
+        leases
+            .delete(&lease_of(own), &DeleteParams::default())
+            .await,
+    )?;
     let all: Api<LowerHub> = Api::all(hub.client());
+    let all_leases: Api<Lease> = Api::namespaced(hub.client(), NAMESPACE);
     for name in [own, other] {
         all.delete(name, &DeleteParams::default()).await?;
+        all_leases
+            .delete(&lease_of(name), &DeleteParams::default())
+            .await?;
     }
     Ok(())
 }

@@ -72,6 +72,7 @@ pub(super) const WORKLOAD: &str = "Workload";
 pub(super) const PLACEMENT: &str = "Workload, in `status.placements[]`";
 pub(super) const DEPLOYMENT: &str = "WorkloadDeployment";
 pub(super) const CELL_RULE: &str = "CellRule";
+pub(super) const LOWER_HUB: &str = "LowerHub";
 pub(super) const SUMMARY: &str = "WorkloadSummary";
 pub(super) const INSTANCE: &str = "Instance";
 pub(super) const INTERFACE: &str = "NetworkInterface";

@@ -56,6 +56,7 @@ const NO_EVENTS: &str = "No events. The conditions contain the same information.
 const NO_HOLDER: &str = "The network operator is not told whether an Instance is available.";
 const NO_CELL_RULES: &str = "CellRules have no effect.";
 const NO_CELLS_BELOW: &str = "Projects get no `CellUnreachable` for cells below lower hubs.";
+const NO_SILENCE: &str = "Nothing shows that the process of a lower hub is silent.";
 const NO_DATA: &str =
     "Workloads whose template uses one do not start. `ReferencedDataReady` says so.";
 const NO_SUMMARIES: &str = "WorkloadSummaries get no status.";
@@ -268,6 +269,8 @@ pub const ROLES: &[Role] = &[
             rule("work.karmada.io", "resourcebindings", FOLLOW, "Know the cells of a copy.").without("No policy and no hub namespace is deleted. Projects get no `CellUnreachable` and no `NoMatchingCell`."),
             rule("cluster.karmada.io", "clusters", FOLLOW, "Know the state and the labels of the cells.").without("Projects get no `CellUnreachable` and no `NoMatchingCell`, and CellRules have no effect. The process logs this once."),
             rule(COMPUTE, "lowerhubs", FOLLOW, "Know the state of the cells below [lower hubs](../concepts/freshness.md#cells-below-lower-hubs).").without(NO_CELLS_BELOW),
+            rule(COMPUTE, "lowerhubs/status", &[Patch], "Write the condition `Reporting`.").without(NO_SILENCE),
+            rule("coordination.k8s.io", "leases", FOLLOW, "Know the heartbeats of the processes of lower hubs. Only Leases with the label `compute.datumapis.com/lower-hub` are read.").without(NO_SILENCE),
             rule(COMPUTE, "instances", &[Get, List, Watch, Patch], "Project Instances. `patch` marks Instances that cannot be projected."),
             rule(CORE, "events", &[List], "Say which override of Karmada fails for a cell.").without("`RulesApplied` does not say that an override fails."),
             rule(EVENTS, "events", &[Create, Patch], "Publish transitions of conditions.").without(NO_EVENTS),

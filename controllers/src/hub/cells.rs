@@ -82,6 +82,13 @@ impl Cells {
         self.clusters.state(lower_hub) != CellState::Reachable || self.below.knows(lower_hub, below)
     }
 
+    /// Returns since when the state of the cells below a Cluster is not known, because it is a lower hub whose process is
+    /// silent. While the Cluster is not reachable, the state is known.
+    pub(crate) fn silent_since(&self, cluster: &str) -> Option<Timestamp> {
+        let since = self.below.silent_since(cluster)?;
+        (self.clusters.state(cluster) == CellState::Reachable).then_some(since)
+    }
+
     /// Returns the state that users see of the cell that a copy of an Instance names. If the Cluster that leads there has
     /// become a lower hub since, or is one no more, the cell is not there any more. A label can be wrong, so this proves
     /// nothing.
@@ -200,6 +207,8 @@ pub(crate) struct CopyCells<'a> {
     pub(crate) binding: Option<&'a ResourceBinding>,
     /// Returns the state of a cell.
     pub(crate) state: &'a dyn Fn(&str) -> CellState,
+    /// Returns since when the state of the cells below a Cluster is not known.
+    pub(crate) silent_since: &'a dyn Fn(&str) -> Option<Timestamp>,
     /// Returns the stamp of the rules that a cell must have; 0 if it must have none, `None` if that is unknown.
     pub(crate) rules_stamp: &'a dyn Fn(&str) -> Option<i64>,
 }

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use api::cells_below::{cells_below, name_above, with_lower_hubs};
-use api::lower_hub::{CellBelow, LowerHub, LowerHubStatus};
+use api::condition;
+use api::lower_hub::{CellBelow, LowerHub, LowerHubStatus, REPORTING};
+use jiff::Timestamp;
 use multicluster::Cache;
 
 use super::clusters::CellState;
@@ -36,18 +38,28 @@ impl CellsBelow {
     }
 
     /// Returns whether the lower hub says what the state of a cell is. A list that has no space for all cells says nothing
-    /// of the others.
+    /// of the others, and one of a silent process says nothing at all.
     pub(crate) fn knows(&self, lower_hub: &str, cell: &str) -> bool {
         if self.lower_hubs.refusal().is_some() {
             return false;
         }
         let lower_hub = self.reported(lower_hub);
         let status = status_of(lower_hub.as_ref());
+        let status = status.filter(|status| silent_since(status).is_none());
         status.is_some_and(|status| match listed(status, cell) {
             // A ready Cluster that leads to the cell says nothing of it.
             Some(listed) => listed.name == cell || !listed.ready,
             None => is_complete(status),
         })
+    }
+
+    /// Returns since when the process of the lower hub is silent. Then the list of its cells may be old.
+    pub(crate) fn silent_since(&self, lower_hub: &str) -> Option<Timestamp> {
+        if self.lower_hubs.refusal().is_some() {
+            return None;
+        }
+        let lower_hub = self.reported(lower_hub);
+        status_of(lower_hub.as_ref()).and_then(silent_since)
     }
 
     /// Observes a LowerHub. Returns the cells whose state differs from the last observed state, with their names on
@@ -62,10 +74,13 @@ impl CellsBelow {
         drop(observed);
         let changed = match (status_of(former.as_ref()), status_of(current.as_ref())) {
             (None, None) => Vec::new(),
-            (Some(former), Some(current)) if is_complete(former) == is_complete(current) => {
+            (Some(former), Some(current))
+                if is_complete(former) == is_complete(current)
+                    && silent_since(former) == silent_since(current) =>
+            {
                 changed(former, current)
             }
-            // Cells that no list names have another state too.
+            // Cells that no list names have another state too. Of a silent process, no state is known.
             _ => return vec![lower_hub.to_owned()],
         };
         let named = changed.into_iter();
@@ -97,9 +112,19 @@ fn changed(former: &LowerHubStatus, current: &LowerHubStatus) -> Vec<String> {
         .collect()
 }
 
-/// Returns whether the list has space for all cells.
+/// Returns whether the list has all cells: it has space for them, and the process that writes it is not silent.
 fn is_complete(status: &LowerHubStatus) -> bool {
-    usize::try_from(status.cell_count).is_ok_and(|count| count <= status.cells.len())
+    let has_space =
+        usize::try_from(status.cell_count).is_ok_and(|count| count <= status.cells.len());
+    has_space && silent_since(status).is_none()
+}
+
+/// Returns since when the process that writes the list is silent.
+fn silent_since(status: &LowerHubStatus) -> Option<Timestamp> {
+    let reporting = condition::find(&status.conditions, REPORTING)?;
+    reporting
+        .is_false()
+        .then_some(reporting.last_transition_time.0)
 }
 
 /// Returns the state of a cell from the status of the lower hub. The list is sorted by name. A Cluster in the list that
@@ -192,6 +217,37 @@ mod tests {
         truncated.cell_count = 7;
         assert_eq!(state(&truncated, "a3"), reachable);
         assert_eq!(state(&truncated, "a1"), unreachable());
+        let silent = silent(&["!a1", "a2"]);
+        assert_eq!(state(&silent, "a1"), unreachable(), "as last reported");
+        assert_eq!(state(&silent, "a2"), reachable);
+        assert_eq!(state(&silent, "a3"), reachable, "it may be new");
+    }
+
+    /// The list of a process that is silent since [`SINCE`].
+    fn silent(cells: &[&str]) -> LowerHubStatus {
+        let since = SINCE.parse().unwrap();
+        let (is_false, reason) = (condition::ConditionStatus::False, "ProcessSilent");
+        let reporting = condition::Condition::new(REPORTING, is_false, reason, "", since);
+        LowerHubStatus {
+            conditions: vec![reporting],
+            ..status(cells)
+        }
+    }
+
+    #[test]
+    fn a_silent_process_knows_no_cell() {
+        let reflector = Reflector::new("hub", &Metrics::default());
+        let cells = CellsBelow::new(reflector.cache());
+        let known = |version, status| {
+            reflector
+                .cache()
+                .observe_write(lower_hub(version, Some(status)));
+            let known = ["a1", "a3"].map(|cell| cells.knows("dfw", cell));
+            (known, cells.silent_since("dfw").is_some())
+        };
+        assert_eq!(known(1, status(&["a1"])), ([true; 2], false));
+        assert_eq!(known(2, silent(&["a1"])), ([false; 2], true));
+        assert_eq!(known(3, status(&["a1"])), ([true; 2], false));
     }
 
     fn lower_hub(version: u32, status: Option<LowerHubStatus>) -> LowerHub {
@@ -208,14 +264,20 @@ mod tests {
         let cells = CellsBelow::new(reflector.cache());
         let mut truncated = status(&["a1", "!a2"]);
         truncated.cell_count = 3;
-        let steps: [(Option<LowerHubStatus>, &[&str]); 9] = [
+        let mut silent_and_truncated = silent(&["a1", "!a2"]);
+        silent_and_truncated.cell_count = 3;
+        let steps: [(Option<LowerHubStatus>, &[&str]); 13] = [
             (None, &[]),
             (Some(status(&["a1", "a2"])), &["dfw"]),
             (Some(status(&["a1", "a2"])), &[]),
             (Some(status(&["a1", "!a2"])), &["dfw.a2"]),
             (Some(status(&["a1", "!a2", "a3"])), &["dfw.a3"]),
             (Some(status(&["a1", "!a2"])), &["dfw.a3"]),
+            (Some(silent(&["a1", "!a2"])), &["dfw"]),
+            (Some(silent(&["!a1", "!a2"])), &["dfw.a1"]),
+            (Some(status(&["a1", "!a2"])), &["dfw"]),
             (Some(truncated), &["dfw"]),
+            (Some(silent_and_truncated), &["dfw"]),
             (Some(status(&["a1"])), &["dfw"]),
             (None, &["dfw"]),
         ];

@@ -71,9 +71,14 @@ impl ClusterStates {
         }
     }
 
+    /// Returns whether the cache is current.
+    pub(crate) fn are_current(&self) -> bool {
+        self.clusters.sync_state().borrow().is_current()
+    }
+
     /// Returns the states of all Clusters. Returns `None` unless the cache is current.
     pub(crate) fn all(&self) -> Option<BTreeMap<String, CellState>> {
-        if !self.clusters.sync_state().borrow().is_current() {
+        if !self.are_current() {
             return None;
         }
         let names = self.clusters.keys().into_iter().map(|(_, name)| name);
@@ -86,7 +91,7 @@ impl ClusterStates {
 
     /// Returns the labels of all Clusters. Returns `None` unless the cache is current.
     pub(crate) fn labels(&self) -> Option<BTreeMap<String, StringMap>> {
-        if !self.clusters.sync_state().borrow().is_current() {
+        if !self.are_current() {
             return None;
         }
         let clusters = self.clusters.metadata("").into_iter();

@@ -32,9 +32,10 @@ pub(super) struct Observed {
     pub(super) unreadable: BTreeSet<String>,
 }
 
-/// Returns the wanted status of the LowerHub on the upper hub. `former` is its current status.
+/// Returns the wanted status of the LowerHub on the upper hub. `former` is its current status, whose conditions stay.
 pub(super) fn status(observed: &Observed, former: Option<&LowerHubStatus>) -> LowerHubStatus {
     let as_count = |number: i32| usize::try_from(number).unwrap_or_default();
+    let conditions = former.map(|former| former.conditions.clone());
     let (mut cells, mut unlisted, mut least) = (Vec::new(), 0_usize, 0);
     for (cluster, state) in &observed.clusters {
         let below = observed.lower_hubs.get(cluster);
@@ -69,6 +70,7 @@ pub(super) fn status(observed: &Observed, former: Option<&LowerHubStatus>) -> Lo
     LowerHubStatus {
         cell_count: as_number(count),
         cells,
+        conditions: conditions.unwrap_or_default(),
         not_ready: as_number(not_ready),
     }
 }

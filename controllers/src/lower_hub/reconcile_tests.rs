@@ -5,7 +5,7 @@ use api::karmada::Cluster;
 use apiserver::{ApiServer, Fault};
 use multicluster::Metrics;
 use multicluster::cache::{ListLimiter, Reflector};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::triggers::all_cells;
@@ -14,7 +14,7 @@ use crate::fixtures::now;
 use crate::fixtures::servers::{context, converge, settle, take_writes};
 
 const SINCE: &str = "2026-11-21T09:30:00Z";
-const STATUS: &str = "apply lowerhubs/status dfw";
+const STATUS: &str = "patch lowerhubs/status dfw";
 
 fn cluster(name: &str, ready: &str) -> Value {
     json!({
@@ -53,6 +53,7 @@ impl Hubs {
             upper_hub: upper.client(),
             clusters: ClusterStates::new(clusters.cache()),
             lower_hubs: lower_hubs.cache(),
+            has_reported: AtomicBool::default(),
         };
         let lists = ListLimiter::default();
         tokio::spawn(clusters.run(lower.client(), lists.for_another_cache()));
@@ -113,6 +114,25 @@ async fn the_upper_hub_knows_the_cells() {
 
     assert_eq!(hubs.outcome().await.unwrap(), Outcome::Again(CHECK));
     assert_eq!(take_writes(&[&hubs.lower, &hubs.upper]), [""; 0]);
+}
+
+/// The upper hub writes the conditions in the same status.
+#[tokio::test(start_paused = true)]
+async fn the_conditions_of_the_upper_hub_stay() {
+    let hubs = Hubs::start(vec![lower_hub("dfw")]).await;
+    assert_eq!(hubs.pass().await, [STATUS]);
+    hubs.upper.modify::<LowerHub>("", "dfw", |it| {
+        it["status"]["conditions"] = json!([{
+            "type": "Reporting", "status": "True", "reason": "r", "message": "m", "lastTransitionTime": SINCE,
+        }]);
+    });
+    assert_eq!(hubs.pass().await, [""; 0]);
+    for cell in ["a1", "a2"] {
+        hubs.lower.remove::<Cluster>("", cell);
+    }
+    assert_eq!(hubs.pass().await, [STATUS]);
+    let status = hubs.status().unwrap();
+    assert_eq!((status.cells.len(), status.conditions.len()), (0, 1));
 }
 
 #[tokio::test(start_paused = true)]

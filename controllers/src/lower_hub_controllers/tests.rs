@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use apiserver::ApiServer;
+use apiserver::{ApiServer, Fault};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -20,6 +20,16 @@ fn cluster(name: &str, ready: &str) -> Value {
     })
 }
 
+/// The heartbeat to the upper hub.
+const BEAT: &str = "patch leases compute-system/compute-lower-hub-dfw";
+
+fn lease() -> Value {
+    json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {},
+        "metadata": {"namespace": "compute-system", "name": "compute-lower-hub-dfw"},
+    })
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_dead_cell_is_reported_at_once_and_a_heartbeat_is_not() {
     let (lower, upper) = (ApiServer::new(), ApiServer::new());
@@ -27,6 +37,7 @@ async fn a_dead_cell_is_reported_at_once_and_a_heartbeat_is_not() {
     upper.put(json!({
         "apiVersion": api::API_VERSION, "kind": "LowerHub", "metadata": {"name": "dfw"}, "spec": {},
     }));
+    upper.put(lease());
     let (tasks, may_write) = (Tasks::default(), CancellationToken::new());
     let config = Config {
         name: CellName::new("dfw").unwrap(),
@@ -60,7 +71,8 @@ async fn a_dead_cell_is_reported_at_once_and_a_heartbeat_is_not() {
     assert_eq!(dead(), ["a1"]);
     lower.put(cluster("a2", "True"));
     settle().await;
-    assert_eq!(take_writes(&[&lower, &upper]).len(), 2);
+    let writes = take_writes(&[&lower, &upper]);
+    assert_eq!(writes.iter().filter(|it| *it != BEAT).count(), 2);
 
     // The LowerHub is made anew. No watch reports that.
     upper.put(json!({
@@ -70,5 +82,27 @@ async fn a_dead_cell_is_reported_at_once_and_a_heartbeat_is_not() {
     assert_eq!(dead(), ["a1"]);
     take_writes(&[&upper]);
     sleep(Duration::from_hours(6)).await;
-    assert_eq!(take_writes(&[&lower, &upper]), [""; 0]);
+    let (beats, others): (Vec<_>, Vec<_>) = take_writes(&[&lower, &upper])
+        .into_iter()
+        .partition(|write| write == BEAT);
+    assert_eq!(others, [""; 0]);
+    assert!((2150..=2161).contains(&beats.len()), "{}", beats.len());
+
+    // Without the Clusters or the LowerHub, the upper hub does not learn which cells die.
+    let silence = async || {
+        take_writes(&[&upper]);
+        sleep(Duration::from_mins(10)).await;
+        !take_writes(&[&upper]).contains(&BEAT.to_owned())
+    };
+    assert!(!silence().await);
+    lower.fail(Fault::refuse(503).of::<Cluster>());
+    lower.interrupt();
+    sleep(Duration::from_mins(1)).await;
+    assert!(silence().await);
+    lower.heal();
+    sleep(Duration::from_mins(2)).await;
+    assert!(!silence().await);
+    upper.remove::<LowerHub>("", "dfw");
+    sleep(Duration::from_mins(2)).await;
+    assert!(silence().await);
 }

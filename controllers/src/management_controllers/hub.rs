@@ -7,7 +7,9 @@ use api::karmada::{
     Cluster, ClusterOverridePolicy, PropagationPolicy, ResourceBinding,
     ResourceInterpreterCustomization,
 };
+use api::labels::LOWER_HUB;
 use api::{CellRule, HubNamespace, Instance, LowerHub, WorkloadDeployment};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, Resource};
 use multicluster::cache::{Change, Reflector};
@@ -17,12 +19,13 @@ use serde::de::DeserializeOwned;
 use super::indexes::{cells_of, deployment_of, project_of, upstream_of};
 use super::lookups::HubView;
 use super::queues::ManagementQueues;
-use crate::cell_rules;
 use crate::customizations::{CustomizationReflector, wake_customization};
 use crate::deletion_locks::DeletionLocks;
+use crate::heartbeat::triggers::beating;
 use crate::hub::HubCaches;
 use crate::hub::cells::Cells;
 use crate::hub::departed::DepartedNamespaces;
+use crate::hub::heartbeats::Heartbeats;
 use crate::hub::policy_refusals::PolicyRefusals;
 use crate::hub::unidentified::UnidentifiedNamespaces;
 use crate::objects::Namespace;
@@ -30,6 +33,7 @@ use crate::policy::kinds;
 use crate::projector::Quarantined;
 use crate::runtime::triggers::{self, HubSource, NO_OBJECT, wake};
 use crate::runtime::wiring::{Wiring, for_each_version};
+use crate::{cell_rules, heartbeat};
 
 /// The log message when Clusters cannot be watched.
 const WITHOUT_CLUSTERS: &str = "the status of a WorkloadDeployment does not show cells that are unreachable or missing, and CellRules have no effect";
@@ -38,6 +42,8 @@ const WITHOUT_CELL_RULES: &str = "CellRules have no effect";
 /// The log message when LowerHubs cannot be watched.
 const WITHOUT_LOWER_HUBS: &str =
     "the status of a WorkloadDeployment does not show unreachable cells below lower hubs";
+/// The log message when the Leases of lower hubs cannot be watched.
+const WITHOUT_HEARTBEATS: &str = "nothing shows that the process of a lower hub is silent";
 /// The log message when ResourceBindings cannot be watched.
 const WITHOUT_BINDINGS: &str = "the status of a WorkloadDeployment does not show cells that are unreachable or missing, and \
     no PropagationPolicy is deleted";
@@ -51,6 +57,8 @@ pub(crate) struct HubReflectors {
     instances: Reflector<Instance>,
     clusters: Reflector<Cluster>,
     lower_hubs: Reflector<LowerHub>,
+    /// The Leases of lower hubs alone.
+    leases: Reflector<Lease>,
     cell_rules: Reflector<CellRule>,
     override_policies: Reflector<ClusterOverridePolicy>,
     customizations: CustomizationReflector,
@@ -66,6 +74,7 @@ impl HubReflectors {
             instances: Reflector::new("hub", metrics),
             clusters: Reflector::new("hub", metrics),
             lower_hubs: Reflector::new("hub", metrics).optional(),
+            leases: Reflector::new("hub", metrics).labelled(LOWER_HUB, "true"),
             cell_rules: Reflector::new("hub", metrics),
             override_policies: Reflector::new("hub", metrics),
             customizations: CustomizationReflector::new(metrics),
@@ -98,6 +107,8 @@ impl HubReflectors {
             instances_of: self.instances.index(deployment_of),
             instances_in_cell: self.instances.index(cells_of),
             cells: Cells::new(&self.clusters, &self.lower_hubs, &self.bindings),
+            lower_hubs: self.lower_hubs.cache(),
+            heartbeats: Heartbeats::new(self.leases.cache()),
         }
     }
 
@@ -129,6 +140,7 @@ impl HubReflectors {
         wake_on_changes(&mut self.instances, HubSource::Instances, view, queues);
         wake_on_reachability(&mut self.clusters, view, queues);
         wake_on_cells_below(&mut self.lower_hubs, view, queues);
+        wake_on_heartbeats(&mut self.lower_hubs, &mut self.leases, view, queues);
         wake_on_lists(&mut self.bindings, view, queues);
         wake_on_lists(&mut self.clusters, view, queues);
         wake_cell_rules(&mut self.clusters, HubSource::Clusters, queues);
@@ -161,6 +173,8 @@ impl HubReflectors {
         wiring.watch_in_background(what, WITHOUT_CELL_RULES, rules, client.clone());
         let what = "ClusterOverridePolicies of the hub";
         wiring.watch_in_background(what, WITHOUT_CELL_RULES, policies, client.clone());
+        let (what, leases) = ("Leases of lower hubs", self.leases);
+        wiring.watch_in_background(what, WITHOUT_HEARTBEATS, leases, client.clone());
         self.customizations
     }
 
@@ -207,6 +221,10 @@ pub(super) fn wake_all(
     let (queue, rows) = (&queues.cell_rules, cell_rules::triggers::ON_HUB);
     let source = HubSource::CellRules;
     triggers::wake(queue, rows, source, NO_OBJECT, &());
+    let (queue, rows) = (&queues.heartbeat, heartbeat::triggers::ON_HUB);
+    let source = HubSource::AllLowerHubs;
+    hub.lower_hubs
+        .replay(|change| triggers::wake(queue, rows, source, change, &()));
     customizations.replay(|change| wake_customization(&queues.customizations, change));
 }
 
@@ -302,6 +320,25 @@ fn wake_on_cells_below(
         for cell in changed {
             wake_named(HubSource::CellsBelow, cell, &view, &queues);
         }
+    });
+}
+
+/// Passes each change of a LowerHub, and each heartbeat of its process, to the triggers of the controller of heartbeats.
+fn wake_on_heartbeats(
+    lower_hubs: &mut Reflector<LowerHub>,
+    leases: &mut Reflector<Lease>,
+    view: &HubView,
+    queues: &ManagementQueues,
+) {
+    let rows = heartbeat::triggers::ON_HUB;
+    let queue = queues.heartbeat.clone();
+    lower_hubs.on_change(move |change| wake(&queue, rows, HubSource::AllLowerHubs, change, &()));
+    let (hub, queue) = (Arc::clone(&view.hub), queues.heartbeat.clone());
+    leases.on_change(move |change: Change<'_>| {
+        if let Some(lower_hub) = change.current.or(change.former).and_then(beating) {
+            hub.heartbeats.observe(lower_hub);
+        }
+        wake(&queue, rows, HubSource::Heartbeats, change, &());
     });
 }
 

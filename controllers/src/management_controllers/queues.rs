@@ -8,6 +8,7 @@ use multicluster::{Metrics, Queue};
 use crate::cell_rules::CellRuleController;
 use crate::customizations::CustomizationController;
 use crate::federator::Federator;
+use crate::heartbeat::HeartbeatController;
 use crate::namespace::NamespaceController;
 use crate::policy::PolicyController;
 use crate::projector::Projector;
@@ -34,6 +35,7 @@ pub(super) struct ManagementQueues {
     pub(super) companion: Queue<SourceKey>,
     pub(super) summary: Queue<ProjectKey>,
     pub(super) cell_rules: Queue<ObjectKey>,
+    pub(super) heartbeat: Queue<ObjectKey>,
     pub(super) customizations: Queue<ObjectKey>,
 }
 
@@ -48,6 +50,7 @@ pub(super) struct ManagementWorkers {
     pub(super) companion: Workers<SourceKey>,
     pub(super) summary: Workers<ProjectKey>,
     pub(super) cell_rules: Workers<ObjectKey>,
+    pub(super) heartbeat: Workers<ObjectKey>,
     pub(super) customizations: Workers<ObjectKey>,
 }
 
@@ -63,6 +66,7 @@ impl ManagementQueues {
         let (companion, companion_workers) = Queue::new(CompanionController::NAME, metrics);
         let (summary, summary_workers) = Queue::new(SummaryController::NAME, metrics);
         let (cell_rules, cell_rules_workers) = Queue::new(CellRuleController::NAME, metrics);
+        let (heartbeat, heartbeat_workers) = Queue::new(HeartbeatController::NAME, metrics);
         let (customizations, customizations_workers) =
             Queue::new(CustomizationController::NAME, metrics);
         let queues = Self {
@@ -75,6 +79,7 @@ impl ManagementQueues {
             companion,
             summary,
             cell_rules,
+            heartbeat,
             customizations,
         };
         let workers = ManagementWorkers {
@@ -87,6 +92,7 @@ impl ManagementQueues {
             companion: companion_workers,
             summary: summary_workers,
             cell_rules: cell_rules_workers,
+            heartbeat: heartbeat_workers,
             customizations: customizations_workers,
         };
         (queues, workers)

@@ -134,6 +134,7 @@ impl WiredPlanes {
             companion: keys.queue("companion"),
             summary: keys.queue("summary"),
             cell_rules: keys.queue("cell-rules"),
+            heartbeat: keys.queue("heartbeat"),
             customizations: keys.queue("customizations"),
         };
         let reflectors = HubReflectors::new(&metrics);

@@ -76,6 +76,10 @@ pub(crate) enum HubSource {
     CellReachability,
     /// LowerHubs with a cell whose reachability has changed since their last event.
     LowerHubs,
+    /// LowerHubs.
+    AllLowerHubs,
+    /// Leases that the processes of lower hubs renew.
+    Heartbeats,
     /// Cells below lower hubs whose reachability has changed. The change has only the name of the cell, or that of a
     /// lower hub, which stands for all its cells.
     CellsBelow,

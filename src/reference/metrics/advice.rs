@@ -130,6 +130,11 @@ pub(super) const ADVICE: &[Advice] = &[
         &[],
         "Above 0: Karmada runs a Lua customization for these kinds and does not call the webhook. The log names the customization. The metric is also 0 if the process may not list customizations.",
     ),
+    advice(
+        "compute_federation_silent_lower_hubs",
+        &[],
+        "Above 0: cells below lower hubs that die are not shown. `kubectl get lowerhubs` on the hub names the lower hubs.",
+    ),
     advice("compute_federation_webhooks_connections", &[], ""),
     advice(
         "compute_federation_webhooks_connections_shed_total",

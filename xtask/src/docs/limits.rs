@@ -9,7 +9,7 @@ use super::Section;
 use super::citations::rust_files;
 
 /// Crate, name and meaning of a constant. The name is unique in its crate.
-const CONSTANTS: [(&str, &str, &str); 96] = [
+const CONSTANTS: [(&str, &str, &str); 98] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
@@ -277,6 +277,16 @@ const CONSTANTS: [(&str, &str, &str); 96] = [
         "api",
         "CELL_BELOW_MESSAGE_MAX",
         "Most bytes of the message about a cell in a LowerHub.",
+    ),
+    (
+        "multicluster",
+        "BEAT_INTERVAL",
+        "Pause between two heartbeats of the process of a lower hub.",
+    ),
+    (
+        "multicluster",
+        "GRACE",
+        "How long the process of a lower hub may send no heartbeat before it counts as silent.",
     ),
     (
         "controllers",

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use api::condition;
+use api::condition::{self, ConditionStatus, MESSAGE_MAX};
 use api::identity::cluster_of;
 use api::karmada::ResourceBinding;
+use api::reasons::workload_deployment::LOWER_HUB_SILENT;
 use api::workload_deployment::CELLS_REPORTING;
 use api::{Condition, WorkloadDeployment, WorkloadDeploymentStatus};
 use interpreters::fold::{ResourceTemplate, StatusFold, Unreachable, no_matching_cell};
@@ -31,16 +32,56 @@ pub(super) fn fresh(
         status: hub.as_deref(),
         shown,
     };
-    let text = match nowhere(binding) {
-        Some((since, message)) => no_matching_cell(&template, since, message),
-        None => {
-            let known = CellReports::of(copy, binding, cells.state, shown, now);
-            // Before the first cell has reported, a missing report is normal.
-            let adds = known.is_marked || known.is_missing && hub.is_some();
-            adds.then(|| known.fold.render(&template, now)).flatten()
-        }
-    };
-    serde_json::from_str(&text?).ok()
+    let read = |text: Option<String>| serde_json::from_str(&text?).ok();
+    if let Some((since, message)) = nowhere(binding) {
+        return read(no_matching_cell(&template, since, message));
+    }
+    let known = CellReports::of(copy, binding, cells.state, shown, now);
+    // Before the first cell has reported, a missing report is normal.
+    let adds = known.is_marked || known.is_missing && hub.is_some();
+    let rendered = read(adds.then(|| known.fold.render(&template, now)).flatten());
+    match silence(known.fold.cells(), cells.silent_since) {
+        None => rendered,
+        Some(silence) => Some(with_silence(
+            rendered.or_else(|| copy.status.clone())?,
+            silence,
+        )),
+    }
+}
+
+/// Returns the condition that says of which Clusters the cells below are not known. Returns `None` if there are none.
+fn silence<'c>(
+    clusters: impl Iterator<Item = &'c str>,
+    silent_since: &dyn Fn(&str) -> Option<Timestamp>,
+) -> Option<Condition> {
+    let silent = clusters.filter_map(|cluster| Some((silent_since(cluster)?, cluster)));
+    let silent: Vec<_> = silent.collect();
+    let (since, _) = silent.iter().min()?;
+    let sentences = silent.iter().map(|(since, cluster)| {
+        format!("{cluster}: since {since:.0} it is not known whether its cells are reachable, because its process is silent")
+    });
+    let message = sentences.collect::<Vec<_>>().join("; ");
+    let message: String = message.chars().take(MESSAGE_MAX).collect();
+    let unknown = ConditionStatus::Unknown;
+    Some(Condition::new(
+        CELLS_REPORTING,
+        unknown,
+        LOWER_HUB_SILENT,
+        message,
+        *since,
+    ))
+}
+
+/// Adds that cells are not known. Nothing else changes, because a cell whose state is not known may report. What is known
+/// of a cell that does not report is more important.
+fn with_silence(
+    mut status: WorkloadDeploymentStatus,
+    silence: Condition,
+) -> WorkloadDeploymentStatus {
+    if condition::find(&status.conditions, CELLS_REPORTING).is_none() {
+        status.conditions.push(silence);
+    }
+    status
 }
 
 /// The reports of the cells, with the unreachable cells marked.

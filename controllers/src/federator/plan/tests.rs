@@ -2,6 +2,7 @@ mod cells;
 mod ending;
 mod holds;
 mod lifecycle;
+mod silence;
 mod statuses;
 
 use std::collections::BTreeMap;
@@ -102,6 +103,7 @@ fn plan_in(
     let cells = CopyCells {
         binding: None,
         state: &|_| CellState::Reachable,
+        silent_since: &|_| None,
         rules_stamp: &|_| None,
     };
     plan_knowing(cells, recorded, derived, deployment, hub)
@@ -168,6 +170,7 @@ fn plan_beside(
         cells: CopyCells {
             binding: None,
             state: &|_| CellState::Reachable,
+            silent_since: &|_| None,
             rules_stamp: &|_| None,
         },
         now: now(),
@@ -238,6 +241,7 @@ fn plane_uids_are_written_if_proved_and_stay_if_unknown() {
             cells: CopyCells {
                 binding: None,
                 state: &|_| CellState::Reachable,
+                silent_since: &|_| None,
                 rules_stamp: &|_| None,
             },
             now: now(),

@@ -2,6 +2,7 @@
 
 use api::identity::CLUSTER_SEPARATOR;
 use api::labels::{CITY_CODE, LOWER_HUB};
+use api::lower_hub::lease_of;
 use futures::future::try_join_all;
 use serde_json::json;
 
@@ -58,18 +59,33 @@ impl LowerHubPorts {
     }
 }
 
-/// Creates the LowerHub of this name, and gives [`PlaneUser::lower_hub`] its rights.
+/// Creates the LowerHub of this name with its Lease, and gives [`PlaneUser::lower_hub`] its rights.
 ///
 /// # Errors
 ///
 /// When the API server refuses the objects, or does not use the rights in time.
 pub async fn admit_lower_hub(upper: &Plane, name: &str) -> anyhow::Result<()> {
+    let (client, user) = (upper.client(), PlaneUser::lower_hub(name));
+    apply_deployed(upper, NAMESPACE).await?;
     let text = manifest(UPPER_HUB)?.replace("CLUSTER-NAME", name);
-    apply_all(&upper.client(), &text).await?;
-    let attributes = json!({
+    apply_all(&client, &text).await?;
+    let status = json!({
         "group": api::GROUP, "resource": "lowerhubs", "subresource": "status", "name": name, "verb": "patch",
     });
-    until_allowed(&upper.client(), &PlaneUser::lower_hub(name), &attributes).await
+    let lease = json!({
+        "group": "coordination.k8s.io", "resource": "leases", "namespace": api::rights::NAMESPACE,
+        "name": lease_of(name), "verb": "patch",
+    });
+    until_allowed(&client, &user, &status).await?;
+    until_allowed(&client, &user, &lease).await
+}
+
+/// Applies a kustomization of `deploy`.
+async fn apply_deployed(plane: &Plane, path: &str) -> anyhow::Result<()> {
+    for object in manifests::deployed(path).await? {
+        apply(&plane.client(), &object).await?;
+    }
+    Ok(())
 }
 
 impl Federation {
@@ -133,12 +149,8 @@ impl Federation {
         };
         let ((hub, karmada), planes) = etcd.while_running(started).await?;
 
-        for (plane, paths) in [(&hub, [NAMESPACE, LOWER]), (upper, [NAMESPACE, UPPER])] {
-            for path in paths {
-                for object in manifests::deployed(path).await? {
-                    apply(&plane.client(), &object).await?;
-                }
-            }
+        for (plane, path) in [(&hub, NAMESPACE), (&hub, LOWER), (upper, UPPER)] {
+            apply_deployed(plane, path).await?;
         }
         try_join_all(cells.iter().zip(&planes).map(|(cell, plane)| async {
             karmada::join_as(&setup, &hub, plane, &cell.cluster, &json!({})).await?;

@@ -11,7 +11,7 @@ const CUT: &str = "2026-11-21T09:30:00Z";
 const SCHEDULED: &str = "2026-11-21T09:00:00Z";
 
 /// Returns the report of a cell. All replicas are ready if the cell is available. Otherwise none is ready.
-fn report(cell: &str, available: bool) -> Value {
+pub(super) fn report(cell: &str, available: bool) -> Value {
     let status = if available { "True" } else { "False" };
     json!({"clusterName": cell, "applied": true, "status": {
         "replicas": 2, "currentReplicas": 2, "desiredReplicas": 2, "readyReplicas": 2,
@@ -49,7 +49,11 @@ pub(super) fn bound(cells: &[&str], items: &[Value]) -> ResourceBinding {
 }
 
 /// Returns a hub. The status of its copy has this number of replicas and this `Available`.
-fn reporting(deployment: &WorkloadDeployment, replicas: i32, available: bool) -> HubFixture {
+pub(super) fn reporting(
+    deployment: &WorkloadDeployment,
+    replicas: i32,
+    available: bool,
+) -> HubFixture {
     let mut hub = complete(deployment);
     Arc::make_mut(hub.copy.as_mut().unwrap()).status = Some(WorkloadDeploymentStatus {
         conditions: vec![crate::fixtures::condition("Available", available, Some(7))],
@@ -111,13 +115,17 @@ fn planned_with(
     let cells = CopyCells {
         binding: Some(binding),
         state: &state,
+        silent_since: &|_| None,
         rules_stamp,
     };
     plan_knowing(cells, &own, Some(&own), deployment, hub)
 }
 
 /// Returns the reason of a condition, and its status and time as one text.
-fn says<'s>(status: &'s WorkloadDeploymentStatus, type_: &str) -> Option<(&'s str, String)> {
+pub(super) fn says<'s>(
+    status: &'s WorkloadDeploymentStatus,
+    type_: &str,
+) -> Option<(&'s str, String)> {
     let Condition {
         reason,
         status,
@@ -223,6 +231,7 @@ fn a_failing_override_is_shown_while_a_cell_lacks_the_copy() {
             let cells = CopyCells {
                 binding: Some(binding),
                 state: &|_| CellState::Reachable,
+                silent_since: &|_| None,
                 rules_stamp: &|_| None,
             };
             let known = known.map(str::to_owned);
@@ -304,6 +313,7 @@ fn a_failing_override_does_not_hide_other_problems_of_rules() {
         let cells = CopyCells {
             binding: Some(&binding),
             state: &|_| CellState::Reachable,
+            silent_since: &|_| None,
             rules_stamp: &|_| None,
         };
         // Without an Event, the condition stays.

@@ -1,0 +1,114 @@
+//! Tests of the condition of a LowerHub.
+
+use std::time::Duration;
+
+use api::condition::ConditionStatus::{False, True};
+
+use super::*;
+
+const BEAT: &str = "2026-11-21T09:30:00.5Z";
+const NOW: &str = "2026-11-21T09:45:00Z";
+
+fn heartbeat(time: &str, age: Duration, has_arrived: bool) -> LastHeartbeat {
+    LastHeartbeat {
+        time: time.parse().unwrap(),
+        age,
+        has_arrived,
+    }
+}
+
+fn now() -> Timestamp {
+    NOW.parse().unwrap()
+}
+
+/// Returns the status of a condition and the time of its transition.
+fn shown(condition: Option<Condition>) -> Option<(ConditionStatus, String)> {
+    condition.map(|it| (it.status, it.last_transition_time.0.to_string()))
+}
+
+#[test]
+fn a_process_is_silent_when_no_heartbeat_has_arrived_for_the_grace() {
+    let early = GRACE.saturating_sub(Duration::from_millis(1));
+    let at_beat = || Some((False, "2026-11-21T09:30:00Z".to_owned()));
+    let at_now = || Some((True, NOW.to_owned()));
+    let arrived = reporting(Some(heartbeat(BEAT, early, true)), None, now());
+    let silent = reporting(Some(heartbeat(BEAT, GRACE, true)), None, now());
+    let earlier: Timestamp = "2026-11-20T00:00:00Z".parse().unwrap();
+    let of_earlier = |former: &Option<Condition>| {
+        former.clone().map(|mut former| {
+            former.last_transition_time.0 = earlier;
+            former
+        })
+    };
+    let (reported, was_silent) = (of_earlier(&arrived), of_earlier(&silent));
+    let cases = [
+        ("none, before any", None, None, None),
+        ("no Lease any more", None, silent.clone(), None),
+        (
+            "arrives",
+            Some(heartbeat(BEAT, early, true)),
+            None,
+            at_now(),
+        ),
+        (
+            "arrives again",
+            Some(heartbeat(BEAT, early, true)),
+            reported.clone(),
+            Some((True, earlier.to_string())),
+        ),
+        (
+            "ends the silence",
+            Some(heartbeat(BEAT, early, true)),
+            was_silent.clone(),
+            at_now(),
+        ),
+        (
+            "stops",
+            Some(heartbeat(BEAT, GRACE, true)),
+            reported.clone(),
+            at_beat(),
+        ),
+        (
+            "is found, unknown",
+            Some(heartbeat(BEAT, early, false)),
+            None,
+            None,
+        ),
+        (
+            "is found, silent",
+            Some(heartbeat(BEAT, early, false)),
+            silent.clone(),
+            at_beat(),
+        ),
+        (
+            "is found, reported",
+            Some(heartbeat(BEAT, early, false)),
+            reported,
+            Some((True, earlier.to_string())),
+        ),
+        (
+            "is found and old",
+            Some(heartbeat(BEAT, GRACE, false)),
+            None,
+            at_beat(),
+        ),
+        (
+            "of a clock that is ahead",
+            Some(heartbeat("2027-01-01T00:00:00Z", GRACE, true)),
+            None,
+            Some((False, NOW.to_owned())),
+        ),
+    ];
+    for (name, heartbeat, former, expected) in cases {
+        let wanted = reporting(heartbeat, former.as_ref(), now());
+        assert_eq!(shown(wanted.clone()), expected, "{name}");
+        // The answer to the answer is the same, so nothing is written at rest.
+        assert_eq!(
+            reporting(heartbeat, wanted.as_ref(), now()),
+            wanted,
+            "{name}"
+        );
+    }
+    let message = silent.unwrap().message;
+    assert!(message.contains("since 2026-11-21T09:30:00Z:"), "{message}");
+}

@@ -1,0 +1,163 @@
+//! Tests of the controller of heartbeats. The hub is an in-memory API server.
+
+use std::time::Duration;
+
+use api::LowerHub;
+use api::labels::LOWER_HUB;
+use api::rights::NAMESPACE;
+use apiserver::Fault;
+use k8s_openapi::api::coordination::v1::Lease;
+use multicluster::heartbeat::GRACE;
+use serde_json::Value;
+use tokio::time::sleep;
+
+use super::*;
+use crate::fixtures::servers::{FakePlanes, converge, settle};
+
+const STATUS: &str = "patch lowerhubs/status dfw";
+
+fn lower_hub() -> Value {
+    json!({
+        "apiVersion": api::API_VERSION, "kind": "LowerHub", "metadata": {"name": "dfw"}, "spec": {},
+        "status": {"cellCount": 1, "notReady": 0, "cells": [{"name": "a1", "ready": true}]},
+    })
+}
+
+fn lease(name: &str) -> Value {
+    json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"namespace": NAMESPACE, "name": name, "labels": {LOWER_HUB: "true"}}, "spec": {},
+    })
+}
+
+struct Hub {
+    planes: FakePlanes,
+    controller: HeartbeatController,
+    beats: u32,
+}
+
+impl Hub {
+    async fn start() -> Self {
+        let on_hub = vec![lower_hub(), lease("compute-lower-hub-dfw")];
+        let planes = FakePlanes::start(Vec::new(), on_hub).await;
+        let hub = Arc::clone(&planes.hub_caches);
+        let writer = planes.writer::<HeartbeatController>();
+        let controller = HeartbeatController::new(hub, writer, &Metrics::default());
+        Self {
+            planes,
+            controller,
+            beats: 0,
+        }
+    }
+
+    /// Sends a heartbeat, as the process of the lower hub does.
+    async fn beat(&mut self) {
+        self.beats += 1;
+        let time = format!("2026-11-21T09:30:{:02}.000000Z", self.beats);
+        let hub = &self.planes.hub;
+        hub.modify::<Lease>(NAMESPACE, "compute-lower-hub-dfw", |lease| {
+            lease["spec"]["renewTime"] = json!(time);
+        });
+        settle().await;
+        self.planes.hub_caches.heartbeats.observe("dfw");
+    }
+
+    async fn pass(&self) -> Vec<String> {
+        settle().await;
+        self.planes.hub_caches.heartbeats.observe("dfw");
+        let key = || ObjectKey {
+            namespace: String::new(),
+            name: "dfw".to_owned(),
+        };
+        converge(&self.controller, key, &self.planes.servers()).await
+    }
+
+    /// Returns the reason of the condition.
+    fn shown(&self) -> Option<String> {
+        let lower_hub: LowerHub = self.planes.hub.get("", "dfw").unwrap();
+        let status = lower_hub.status.unwrap();
+        assert_eq!(status.cells.len(), 1, "the list stays");
+        let reporting = condition::find(&status.conditions, REPORTING)?;
+        Some(reporting.reason.clone())
+    }
+
+    fn counted(&self) -> usize {
+        self.controller.silent.lock().unwrap().len()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_process_is_shown_until_it_sends_a_heartbeat() {
+    let mut hub = Hub::start().await;
+    sleep(GRACE * 2).await;
+    assert_eq!(hub.pass().await, [""; 0], "a former version sends none");
+    hub.beat().await;
+    assert_eq!(hub.pass().await, [""; 0], "the first one can be old");
+    hub.beat().await;
+    assert_eq!(hub.pass().await, [STATUS]);
+    assert_eq!(hub.shown().as_deref(), Some("ProcessReports"));
+    for _ in 0..6 {
+        sleep(BEAT_INTERVAL).await;
+        hub.beat().await;
+        assert_eq!(hub.pass().await, [""; 0]);
+    }
+    sleep(GRACE.saturating_sub(Duration::from_secs(1))).await;
+    assert_eq!(hub.pass().await, [""; 0]);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(hub.pass().await, [STATUS]);
+    assert_eq!(hub.shown().as_deref(), Some("ProcessSilent"));
+    assert_eq!(hub.counted(), 1);
+    // A write of the Lease that is no heartbeat.
+    let lease = "compute-lower-hub-dfw";
+    hub.planes.hub.modify::<Lease>(NAMESPACE, lease, |lease| {
+        lease["metadata"]["annotations"] = json!({"by": "someone"});
+    });
+    assert_eq!(hub.pass().await, [""; 0]);
+    hub.beat().await;
+    assert_eq!(hub.pass().await, [STATUS]);
+    assert_eq!(hub.shown().as_deref(), Some("ProcessReports"));
+    assert_eq!(hub.counted(), 0);
+
+    hub.planes.hub.remove::<Lease>(NAMESPACE, lease);
+    assert_eq!(hub.pass().await, [STATUS]);
+    assert_eq!(hub.shown(), None);
+}
+
+/// The hub was away. The processes of lower hubs could not send heartbeats meanwhile, or this process did not see them.
+#[tokio::test(start_paused = true)]
+async fn the_time_in_which_no_heartbeat_can_be_seen_does_not_count() {
+    let mut hub = Hub::start().await;
+    hub.beat().await;
+    hub.beat().await;
+    assert_eq!(hub.pass().await, [STATUS]);
+    hub.planes.hub.fail(Fault::refuse(503).of::<Lease>());
+    hub.planes.hub.interrupt();
+    for _ in 0..10 {
+        sleep(BEAT_INTERVAL).await;
+        assert_eq!(hub.pass().await, [""; 0]);
+    }
+    hub.planes.hub.heal();
+    let second = Duration::from_secs(1);
+    while !hub.planes.hub_caches.heartbeats.are_seen() {
+        sleep(second).await;
+    }
+    sleep(GRACE.saturating_sub(2 * second)).await;
+    assert_eq!(hub.pass().await, [""; 0]);
+    assert_eq!(hub.shown().as_deref(), Some("ProcessReports"));
+    sleep(2 * second).await;
+    assert_eq!(hub.pass().await, [STATUS]);
+    assert_eq!(hub.shown().as_deref(), Some("ProcessSilent"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lower_hub_without_a_list_gets_no_condition() {
+    let mut hub = Hub::start().await;
+    hub.planes.hub.modify::<LowerHub>("", "dfw", |it| {
+        it["status"] = Value::Null;
+    });
+    hub.beat().await;
+    hub.beat().await;
+    assert_eq!(hub.pass().await, [""; 0]);
+    hub.planes.hub.put(lower_hub());
+    assert_eq!(hub.pass().await, [STATUS]);
+}

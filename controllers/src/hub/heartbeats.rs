@@ -1,0 +1,109 @@
+//! The heartbeats of the processes of lower hubs: Leases on the hub
+//! (docs/concepts/freshness.md#a-lower-hub-without-its-process).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use api::lower_hub::lease_of;
+use api::rights::NAMESPACE;
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use multicluster::Cache;
+use tokio::time::Instant;
+
+/// The Leases of lower hubs, and when this process saw them change. The clocks of other processes do not matter.
+pub(crate) struct Heartbeats {
+    leases: Cache<Lease>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The last change of each Lease, by the name of the LowerHub.
+    renewals: BTreeMap<String, Renewal>,
+    /// When this process last found that it could not see heartbeats.
+    blind: Option<Instant>,
+}
+
+/// A renewal of a Lease, as this process saw it.
+struct Renewal {
+    time: Timestamp,
+    seen: Instant,
+    /// Whether this process saw an earlier renewal too. If not, the renewal can be old.
+    is_change: bool,
+}
+
+/// The last heartbeat of the process of a lower hub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LastHeartbeat {
+    /// The time on the clock of the process of the lower hub.
+    pub(crate) time: Timestamp,
+    /// For how long this process has seen no heartbeat. While it could not see any, the time does not count.
+    pub(crate) age: Duration,
+    /// Whether this process has seen a heartbeat arrive.
+    pub(crate) has_arrived: bool,
+}
+
+impl Heartbeats {
+    pub(crate) fn new(leases: Cache<Lease>) -> Self {
+        Self {
+            leases,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Observes the Lease of a lower hub after a change of the cache.
+    pub(crate) fn observe(&self, lower_hub: &str) {
+        let time = renew_time(
+            self.leases
+                .get(NAMESPACE, &lease_of(lower_hub))
+                .ok()
+                .flatten(),
+        );
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let former = state.renewals.get(lower_hub);
+        match (time, former) {
+            (None, _) => {
+                state.renewals.remove(lower_hub);
+            }
+            (Some(time), Some(former)) if former.time == time => {}
+            (Some(time), former) => {
+                let renewal = Renewal {
+                    time,
+                    seen: Instant::now(),
+                    is_change: former.is_some(),
+                };
+                state.renewals.insert(lower_hub.to_owned(), renewal);
+            }
+        }
+    }
+
+    /// Returns whether heartbeats would be seen at present.
+    pub(crate) fn are_seen(&self) -> bool {
+        let is_current = self.leases.sync_state().borrow().is_current();
+        if !is_current {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.blind = Some(Instant::now());
+        }
+        is_current
+    }
+
+    /// Returns the last heartbeat. Returns `None` if there never was one: the process of the lower hub does not run yet,
+    /// or has a former version.
+    pub(crate) fn last(&self, lower_hub: &str) -> Option<LastHeartbeat> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let renewal = state.renewals.get(lower_hub)?;
+        let since = state.blind.map_or(renewal.seen, |it| it.max(renewal.seen));
+        Some(LastHeartbeat {
+            time: renewal.time,
+            age: since.elapsed(),
+            has_arrived: renewal.is_change,
+        })
+    }
+}
+
+fn renew_time(lease: Option<Arc<Lease>>) -> Option<Timestamp> {
+    let spec = lease?.spec.clone()?;
+    spec.renew_time.map(|time| time.0)
+}
