@@ -531,7 +531,7 @@ const WRITTEN: &[WrittenCondition] = &[
     ),
     written(
         DEPLOYMENT,
-        PROJECT,
+        HUB_AND_PROJECT,
         workload_deployment::AVAILABLE,
         Unknown,
         of_deployment::NO_MATCHING_CELL,
@@ -564,7 +564,7 @@ const WRITTEN: &[WrittenCondition] = &[
     ),
     written(
         DEPLOYMENT,
-        PROJECT,
+        HUB_AND_PROJECT,
         workload_deployment::CELLS_REPORTING,
         False,
         of_deployment::NO_MATCHING_CELL,

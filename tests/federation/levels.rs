@@ -2,6 +2,8 @@
 
 #[path = "levels/dead_cell.rs"]
 mod dead_cell;
+#[path = "levels/no_cell_selected.rs"]
+mod no_cell_selected;
 #[path = "levels/pull_mode.rs"]
 mod pull_mode;
 #[path = "levels/silent_process.rs"]

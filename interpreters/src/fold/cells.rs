@@ -252,10 +252,13 @@ impl<'a> CellContribution<'a> {
         }
     }
 
-    /// Returns the report. A lower hub to which no cell has ever reported says nothing of its cells.
+    /// Returns the report. A lower hub to which no cell has ever reported says nothing of its cells. One without any cell
+    /// says that there are no Instances: it counts as a cell without any.
     pub(super) fn report_of_cells(&self) -> Option<&StatusView<'a>> {
         let report = self.report.as_deref();
-        report.filter(|report| report.names_cells() || !report.is_of_lower_hub())
+        report.filter(|report| {
+            report.names_cells() || report.has_no_cell() || !report.is_of_lower_hub()
+        })
     }
 
     /// Returns whether the report is a current one. That of a lower hub is current if all of its cells report.

@@ -5,7 +5,7 @@ use std::fmt;
 
 use api::ConditionStatus;
 use api::text::Text;
-use api::workload_deployment::CELLS_REPORTING;
+use api::workload_deployment::{CELLS_REPORTING, NO_MATCHING_CELL};
 use serde::de::{self, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -177,7 +177,8 @@ impl<'a> StatusView<'a> {
     }
 
     /// Returns whether a fold has written this status, so it is that of a lower hub's object. A cell names no cells. The
-    /// fold names none if none of them has ever reported: then `CellsReporting` is all that it writes.
+    /// fold names none if none of them has ever reported: then `CellsReporting` is all that it writes. It also names none
+    /// if the lower hub [has no cell](Self::has_no_cell) for the object.
     pub(crate) fn is_of_lower_hub(&self) -> bool {
         let is_without_report = || {
             let reporting = self.cells_reporting();
@@ -185,7 +186,18 @@ impl<'a> StatusView<'a> {
                 && self.conditions.is_empty()
                 && self.counters() == Counters::default()
         };
-        self.names_cells() || is_without_report()
+        self.names_cells() || is_without_report() || self.has_no_cell()
+    }
+
+    /// Returns whether this is the status of a lower hub's object that has left all its cells ([`emptied`]).
+    ///
+    /// [`emptied`]: super::unscheduled::emptied
+    pub(crate) fn has_no_cell(&self) -> bool {
+        let reporting = self.cells_reporting();
+        !self.names_cells()
+            && reporting.is_some_and(|it| {
+                it.status == ConditionStatus::False && it.reason == NO_MATCHING_CELL
+            })
     }
 
     /// Returns the name of the only cell of a lower hub.

@@ -1,4 +1,4 @@
-//! The status of an object that matches no cell.
+//! The status of an object that matches no cell, and of one that has left all cells of a lower hub.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,10 @@ use super::condition::{ConditionView, shown_since, time};
 use super::join::{find, truncated};
 use super::rendered_status::RenderedStatus;
 use super::resource_template::ResourceTemplate;
-use super::status::StatusView;
+use super::status::{Counters, StatusView};
+
+/// The message of an object of a lower hub that has left all its cells. The name of the lower hub precedes it on the hub.
+const NO_CELL: &str = "Karmada of the lower hub has selected no cell";
 
 /// Returns the status of `template` as JSON, for an object that no cell matches. The result is the former status with
 /// three changes. `CellsReporting` is False, `Available` is Unknown, and `status.cells` is removed. Both conditions
@@ -66,6 +69,44 @@ pub fn no_matching_cell(
     let mut text = Vec::new();
     status.write(&mut text).ok()?;
     String::from_utf8(text).ok()
+}
+
+/// Appends the status of a lower hub's object that has left all its cells, if the former status names cells. Returns
+/// whether it does. The result has no Instances, `Available` is Unknown and `CellsReporting` is False, both with the
+/// reason `NoMatchingCell`. Other fields are removed with the cells that reported them.
+///
+/// The caller must know that Karmada has no item of a cell.
+pub(crate) fn emptied(former: &StatusView<'_>, now: Timestamp, out: &mut Vec<u8>) -> bool {
+    if !former.names_cells() {
+        return false;
+    }
+    let since = |type_: &str, status| {
+        let of_type = match type_ {
+            CELLS_REPORTING => former.cells_reporting(),
+            _ => find(&former.conditions, type_),
+        };
+        hub_since(of_type, status).unwrap_or_else(|| time(now))
+    };
+    let condition = |type_: &'static str, status| ConditionView {
+        last_transition_time: since(type_, status),
+        message: NO_CELL.into(),
+        observed_generation: None,
+        reason: NO_MATCHING_CELL.into(),
+        status,
+        type_: type_.into(),
+    };
+    let status = RenderedStatus {
+        cells: Vec::new(),
+        conditions: vec![condition(AVAILABLE, Unknown)],
+        counters: Counters::default(),
+        observed_generation: former.generations.observed_generation,
+        others: None,
+        cells_reporting: Some(condition(CELLS_REPORTING, False)),
+        reporting_cell: None,
+        selector: None,
+        suspended: None,
+    };
+    status.write(out).is_ok()
 }
 
 /// Returns the transition time of the hub's condition. Returns `None` if the condition is absent or has another status.

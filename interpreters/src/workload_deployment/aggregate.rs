@@ -5,10 +5,11 @@ use serde_json::value::RawValue;
 
 use super::view::DeploymentView;
 use crate::error::InterpretError;
-use crate::fold::{ResourceTemplate, StatusFold, StatusView};
+use crate::fold::{ResourceTemplate, StatusFold, StatusView, emptied};
 use crate::patch::Patch;
 
-/// Sets the status to the rendered fold. Returns no patch if there are no items or the status would not change.
+/// Sets the status to the rendered fold. Returns no patch if the status would not change. Without any item, it changes
+/// only if the object is on a lower hub and had items before.
 pub(crate) fn aggregate_status<'a>(
     deployment: &DeploymentView<'a, StatusView<'a>>,
     fold: &StatusFold<'a>,
@@ -47,7 +48,22 @@ fn patch<'a, S>(
     };
     let mut patch = Patch::default();
     patch.add_written("/status", |out| {
-        fold.write_change(&template, former, now, out)
+        match former.filter(|_| is_left(deployment, fold)) {
+            Some(former) => emptied(former, now, out),
+            None => fold.write_change(&template, former, now, out),
+        }
     });
     patch
+}
+
+/// Returns whether Karmada has no item of an object that an upper hub has put here. On the hub, the management process
+/// reads why there is none.
+fn is_left<S>(deployment: &DeploymentView<'_, S>, fold: &StatusFold<'_>) -> bool {
+    let metadata = &deployment.metadata;
+    fold.cells().next().is_none()
+        && metadata.deletion_timestamp.is_none()
+        && metadata
+            .annotations
+            .resource_template_generation()
+            .is_some()
 }

@@ -15,11 +15,12 @@ use kube::{Api, ResourceExt};
 use std::iter;
 use tokio::time::Instant;
 
-use super::{CITY, LOWER, WEB, silent_process, start};
+use super::{CITY, LOWER, WEB, no_cell_selected, silent_process, start};
 use crate::fixture::{Space, WITHIN};
 use crate::freshness::is_available_in_part;
 
-/// First, the process of the lower hub is silent for some time. Then a cell dies, and the lower hub reports it. The project shows which Instances cannot be reached, and those of the other cell stay
+/// First, the process of the lower hub is silent for some time, and then its policy selects no cell for some time. Then a
+/// cell dies, and the lower hub reports it. The project shows which Instances cannot be reached, and those of the other cell stay
 /// ready.
 pub(crate) async fn a_dead_cell_below() -> anyhow::Result<()> {
     let mut federation = start("dead-cell-below").await?;
@@ -29,6 +30,7 @@ pub(crate) async fn a_dead_cell_below() -> anyhow::Result<()> {
         space.create_workload("web", placements).await?;
         space.until_settled("web", 2).await?;
         silent_process::is_shown_until_it_runs(&federation, &space).await?;
+        no_cell_selected::shows_no_instances(&federation, &space).await?;
         let (instances, deployments) = (space.in_project(), space.in_project());
         dies_and_returns(&mut federation, &instances, &deployments, &DYING).await
     }

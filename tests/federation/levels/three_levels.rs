@@ -94,7 +94,7 @@ fn space_of<'f>(federation: &'f Federation, name: &str, hub_name: &str) -> Space
 }
 
 /// Leaves these Clusters out of the policy of the lower hub.
-async fn leave_out(federation: &Federation, clusters: &[&str]) -> anyhow::Result<()> {
+pub(super) async fn leave_out(federation: &Federation, clusters: &[&str]) -> anyhow::Result<()> {
     let lower = federation.lower_hub(LOWER)?.client();
     let policy = GroupVersionKind::gvk("policy.karmada.io", "v1alpha1", "ClusterPropagationPolicy");
     let policies: Api<DynamicObject> = Api::all_with(lower, &ApiResource::from_gvk(&policy));

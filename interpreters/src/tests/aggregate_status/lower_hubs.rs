@@ -337,3 +337,82 @@ fn cells_with_long_names_are_not_mixed_up() {
         .unwrap();
     assert!(message.starts_with(&below[0]), "{message}");
 }
+
+/// The object of a lower hub. Karmada of the upper hub has written the annotation.
+fn on_lower_hub(status: Value) -> Value {
+    let mut object = with_status(hub(40, 4), status);
+    object["metadata"]["annotations"] = json!({"resourcetemplate.karmada.io/generation": "1"});
+    object
+}
+
+/// Karmada of the lower hub deletes the object in the last cell.
+#[test]
+fn an_object_that_has_left_all_cells_of_a_lower_hub_has_no_instances() {
+    let later = "2026-11-21T11:00:00Z";
+    for items in [
+        vec![report("a1", 1, 4, "True")],
+        vec![report("a1", 1, 2, "True"), report("a2", 1, 2, "True")],
+    ] {
+        let before = aggregate(&on_lower_hub(Value::Null), &items);
+        let left = aggregate(&on_lower_hub(before.clone()), &[]);
+        assert_eq!(left["replicas"], 0);
+        assert_eq!(left["readyReplicas"], 0);
+        assert!(left["cells"].is_null() && left["reportingCell"].is_null());
+        for (type_, status) in [("Available", "Unknown"), ("CellsReporting", "False")] {
+            let condition = of_type(&left, type_);
+            assert_eq!(condition["status"], status);
+            assert_eq!(condition["reason"], "NoMatchingCell");
+            assert_eq!(condition["lastTransitionTime"], NOW);
+        }
+        let again = aggregate_at(&on_lower_hub(left.clone()), &[], later);
+        assert_eq!(again, None, "it settles");
+        assert_eq!(aggregate(&on_lower_hub(left), &items), before);
+
+        // On the hub, and while the object ends, the status stays.
+        let on_hub = with_status(hub(40, 4), before.clone());
+        assert_eq!(aggregate_at(&on_hub, &[], later), None);
+        let mut ending = on_lower_hub(before);
+        ending["metadata"]["deletionTimestamp"] = json!(NOW);
+        assert_eq!(aggregate_at(&ending, &[], later), None);
+    }
+    // No cell has ever reported: Karmada may not have selected one yet.
+    for status in [Value::Null, json!({"replicas": 1})] {
+        let object = on_lower_hub(status);
+        assert_eq!(aggregate_at(&object, &[], later), None);
+    }
+}
+
+/// The hub counts no Instances of the cells that the object has left, and says why.
+#[test]
+fn a_lower_hub_without_cells_counts_as_a_cell_without_instances() {
+    let before = aggregate(&on_lower_hub(Value::Null), &[report("a1", 1, 4, "True")]);
+    let item = |mut status: Value| {
+        status["generation"] = json!(40);
+        status["resourceTemplateGeneration"] = json!(1);
+        json!({"clusterName": "dfw", "applied": true, "status": status})
+    };
+    let left = item(aggregate(&on_lower_hub(before.clone()), &[]));
+    let message = "dfw: Karmada of the lower hub has selected no cell";
+    for others in [vec![], vec![report("ord", 1, 4, "True")]] {
+        let with = |item: &Value| {
+            let mut items = others.clone();
+            items.insert(0, item.clone());
+            items
+        };
+        let former = aggregate(&hub(1, 4), &with(&item(before.clone())));
+        assert_eq!(former["replicas"], json!(4 * (1 + others.len())));
+        let object = with_status(hub(2, 4), former);
+        let status = aggregate(&object, &with(&left));
+        assert_eq!(status["replicas"], json!(4 * others.len()));
+        let reporting = of_type(&status, "CellsReporting");
+        assert_eq!(reporting["reason"], "CellNotReported");
+        assert_eq!(reporting["message"], message);
+        let available = if others.is_empty() { "Unknown" } else { "True" };
+        assert_eq!(of_type(&status, "Available")["status"], available);
+        assert_ne!(status["observedGeneration"], 2, "not current");
+        let text = status.to_string();
+        assert!(!text.contains("dfw.a1"), "{text}");
+        let settled = with_status(hub(2, 4), status);
+        assert_eq!(aggregate_at(&settled, &with(&left), NOW), None);
+    }
+}
