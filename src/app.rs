@@ -99,6 +99,7 @@ async fn wire(args: Args, config: Config) -> anyhow::Result<RunningApp> {
         config.webhooks,
         admission,
         config.resolver_usernames,
+        own.as_ref(),
     )
     .await?;
     let certificate = webhooks.certificate.as_ref();

@@ -38,7 +38,7 @@ pub(super) struct WebhookEndpoint {
 
 /// Starts the webhook server if it is configured. It serves the interpreter. If there is a project registry, it also
 /// serves admission. `resolvers` are the configured names of the users that may change the annotations about referenced
-/// data.
+/// data. `own` is the own cluster.
 ///
 /// # Errors
 ///
@@ -48,6 +48,7 @@ pub(super) async fn start_webhooks(
     server: Option<WebhookServer>,
     registry: Option<DiscoveredProjects<ProjectRegistry>>,
     resolvers: Vec<String>,
+    own: Option<&Client>,
 ) -> anyhow::Result<WebhookEndpoint> {
     let Some(WebhookServer {
         address,
@@ -61,10 +62,8 @@ pub(super) async fn start_webhooks(
     };
     let mut registrations = Vec::new();
     let rules = watch::Sender::default();
-    // A cell and a lower hub may neither read nor write the webhook registrations on the hub above them.
     let args = &context.args;
-    if args.federation_kubeconfig.0.is_some() && args.roles.manages_the_hub() {
-        let hub = clusters::hub(context, "management").await?;
+    if let Some(hub) = registering_hub(context, own).await? {
         if customizations.is_some() {
             registrations.push(Maintained {
                 rules: Some(rules.subscribe()),
@@ -139,6 +138,23 @@ pub(super) async fn start_webhooks(
         certificate: Some(certificate),
         ports,
     })
+}
+
+/// Returns the hub on which the registrations of the interpreter are maintained: that of the management process, or the
+/// own cluster of the process of a lower hub. A cell and a lower hub may neither read nor write those of the hub above
+/// them.
+async fn registering_hub(
+    context: &AppContext,
+    own: Option<&Client>,
+) -> anyhow::Result<Option<Client>> {
+    let args = &context.args;
+    if args.roles.enable_lower_hub_controllers {
+        return Ok(own.cloned());
+    }
+    match args.federation_kubeconfig.0.is_some() && args.roles.manages_the_hub() {
+        true => clusters::hub(context, "management").await.map(Some),
+        false => Ok(None),
+    }
 }
 
 /// Listens at the addresses of the webhook server. Without admission, an interpreter with an address of its own needs

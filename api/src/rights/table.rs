@@ -297,7 +297,7 @@ pub const ROLES: &[Role] = &[
         name: "compute-ca-bundle",
         folder: "base/downstream-rbac/ca-bundle",
         namespaced: false,
-        used_by: "Webhook server with `--federation-kubeconfig` and without cell controllers",
+        used_by: "Webhook server with `--federation-kubeconfig` and without cell controllers. That of the process of a lower hub needs it on the lower hub instead",
         plane: Plane::Hub,
         subject: Subject::ManagerUser,
         rules: &[named(INTERPRETERS, "resourceinterpreterwebhookconfigurations", &["compute-federation", "compute-federation-customizations"], &[Get, Patch], "Maintain `caBundle`, and the rules for the kinds of customizations.").without("Another program must maintain both.")],

@@ -31,7 +31,7 @@ pub(crate) async fn register(client: &Client, port: u16, ca_bundle: &str) -> any
         (MUTATING, "base/webhook/mutating-webhook.yaml"),
         (VALIDATING, "base/webhook/validating-webhook.yaml"),
     ] {
-        apply(client, &registration::at_port(file, port, ca_bundle)?).await?;
+        apply(client, &registration::at_port(file, port, Some(ca_bundle))?).await?;
         until_effective(client, kind, ca_bundle).await?;
     }
     Ok(())
@@ -44,7 +44,7 @@ pub(crate) async fn register_deployments(
     ca_bundle: &str,
 ) -> anyhow::Result<()> {
     let file = "base/webhook/validating-webhook.yaml";
-    let mut registration = registration::at_port(file, port, ca_bundle)?;
+    let mut registration = registration::at_port(file, port, Some(ca_bundle))?;
     let webhooks = registration.get_mut("webhooks");
     let webhooks = webhooks.and_then(Value::as_array_mut);
     let webhooks = webhooks.context("no webhooks")?;

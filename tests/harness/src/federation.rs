@@ -169,7 +169,8 @@ impl Federation {
             let (project, hub) = (&project, &hub);
             let role = Role::Management { project, hub };
             let manager = Manager::start(setup, role, management_ports).await?;
-            register_interpreter(hub, manager.webhook_port(), &certificate.ca_bundle()).await?;
+            let ca_bundle = certificate.ca_bundle();
+            register_interpreter(hub, manager.webhook_port(), Some(&ca_bundle)).await?;
             anyhow::Ok(Some(manager))
         };
         let members = async {

@@ -134,7 +134,7 @@ impl RoleInputs {
                 upper,
             } => (
                 format!("{}-manager", lower.name()),
-                json!(null),
+                webhook_server(),
                 json!({"mode": "single", "clusterName": cluster}),
                 vec![
                     flag("kubeconfig", lower.kubeconfig_of(&manager)?),

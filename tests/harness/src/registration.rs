@@ -18,7 +18,7 @@ use crate::webhook_certificate::INTERPRETER;
 const NAME: &str = "compute-federation";
 
 /// Reads a registration from a file of `deploy/`. All its webhooks get an address with this port.
-pub(crate) fn at_port(file: &str, port: u16, ca_bundle: &str) -> anyhow::Result<Value> {
+pub(crate) fn at_port(file: &str, port: u16, ca_bundle: Option<&str>) -> anyhow::Result<Value> {
     let file = checkout::root().join("deploy").join(file);
     let read = || -> anyhow::Result<Value> {
         let mut registration: Value = serde_saphyr::from_str(&fs::read_to_string(&file)?)?;
@@ -31,7 +31,10 @@ pub(crate) fn at_port(file: &str, port: u16, ca_bundle: &str) -> anyhow::Result<
             let path = webhook.pointer("/clientConfig/service/path");
             let path = path.and_then(Value::as_str).context("no path")?;
             let url = format!("https://127.0.0.1:{port}{path}");
-            webhook["clientConfig"] = json!({"url": url, "caBundle": ca_bundle});
+            webhook["clientConfig"] = match ca_bundle {
+                Some(ca_bundle) => json!({"url": url, "caBundle": ca_bundle}),
+                None => json!({"url": url}),
+            };
         }
         Ok(registration)
     };

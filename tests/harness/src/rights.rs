@@ -129,7 +129,10 @@ pub(crate) const CELL: &[Grant] = &[
     grant("components/controller_rbac/referenced-data"),
 ];
 /// The roles on a lower hub.
-pub(crate) const LOWER_HUB: &[Grant] = &[grant("components/controller_rbac/lower-hub")];
+pub(crate) const LOWER_HUB: &[Grant] = &[
+    grant("components/controller_rbac/lower-hub"),
+    grant("base/downstream-rbac/ca-bundle"),
+];
 /// The roles at the Milo root. Management and the webhook server are separate processes with separate identities.
 pub(crate) const MILO_ROOT: &[Grant] = &[
     grant(DISCOVERY),

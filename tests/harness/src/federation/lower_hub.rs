@@ -195,7 +195,7 @@ impl Federation {
         }
     }
 
-    /// Starts the API server of a lower hub and its Karmada. The interpreter is that of the management process.
+    /// Starts the API server of a lower hub and its Karmada. The interpreter is that of the process of the lower hub.
     async fn start_karmada(
         &self,
         setup: &StartInputs<'_>,
@@ -217,10 +217,8 @@ impl Federation {
         )
         .await?;
         let mut processes = karmada::start(setup, &hub, ports.karmada).await?;
-        let webhook_port = self.management()?.lock().await.webhook_port();
-        let ca_bundle = self.webhook_certificate.lock().await.ca_bundle();
-        // Karmada loads interpreters only at start.
-        register_interpreter(&hub, webhook_port, &ca_bundle).await?;
+        // Karmada loads interpreters only at start. The process of the lower hub adds its authority.
+        register_interpreter(&hub, ports.manager.webhook, None).await?;
         let controllers = karmada::start_controllers(setup, &hub, config.default_thresholds);
         processes.extend(controllers.await?);
         Ok((hub, processes))

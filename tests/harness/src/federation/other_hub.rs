@@ -27,7 +27,7 @@ impl Federation {
         self.others.push(etcd);
         let webhook_port = self.management()?.lock().await.webhook_port();
         let ca_bundle = self.webhook_certificate.lock().await.ca_bundle();
-        let registered = register_interpreter(&hub, webhook_port, &ca_bundle).await;
+        let registered = register_interpreter(&hub, webhook_port, Some(&ca_bundle)).await;
         registered.context("the interpreter cannot be registered on the other hub")?;
         Ok(hub)
     }

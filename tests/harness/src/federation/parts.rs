@@ -159,7 +159,7 @@ pub(super) async fn start_in_cell(
 pub(super) async fn register_interpreter(
     hub: &Plane,
     port: u16,
-    ca_bundle: &str,
+    ca_bundle: Option<&str>,
 ) -> anyhow::Result<()> {
     let registration = registration::at_port(INTERPRETER, port, ca_bundle)?;
     apply(&hub.client(), &registration).await.map(drop)
