@@ -86,6 +86,7 @@ async fn wire(args: Args, config: Config) -> anyhow::Result<RunningApp> {
     let known = registry.as_ref().map(|known| known.projects.projects());
     let started = roles::start_controllers(&context, &config, own.as_ref(), known).await?;
     let held_by_hub = started.management.as_ref().map(Management::held_by_hub);
+    let hub_in_use = started.management.as_ref().map(Management::hub_in_use);
     let registry = registry.map(|registry| registry.begin(started.management));
 
     let projects = registry.as_ref().map(|registry| registry.projects.clone());
@@ -100,6 +101,7 @@ async fn wire(args: Args, config: Config) -> anyhow::Result<RunningApp> {
         admission,
         config.resolver_usernames,
         own.as_ref(),
+        hub_in_use,
     )
     .await?;
     let certificate = webhooks.certificate.as_ref();

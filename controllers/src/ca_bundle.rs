@@ -29,6 +29,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::hub_in_use::{HubInUse, HubVerdict};
 use crate::runtime::{Clock, ReconcileError};
 use names::CallerNames;
 pub use plan::{Authorities, Delays};
@@ -82,6 +83,9 @@ pub struct Maintained {
     /// server by it do not count for the trust before its bundle had our authorities once. Otherwise a process would wait
     /// for a leader that does not maintain it.
     pub rules: Option<watch::Receiver<Option<Value>>>,
+    /// The check of the hub that has the registration. The registration is written only if the hub is not one of another
+    /// installation. `None` if the registration is not on a hub, or if this process does not know the records of projects.
+    pub hub: Option<HubInUse>,
 }
 
 impl Maintained {
@@ -91,6 +95,7 @@ impl Maintained {
             registration,
             client,
             rules: None,
+            hub: None,
         }
     }
 }
@@ -183,12 +188,14 @@ pub fn start(tasks: &Tasks, config: Config) {
             registration,
             client,
             rules,
+            hub,
         } = maintained;
         let keeper = Keeper {
             registration,
             api: registration.api(client),
             certificates: certificates.clone(),
             rules,
+            hub,
             trust: Arc::clone(&trust),
             names: Arc::clone(&names),
             index,
@@ -216,6 +223,8 @@ struct Keeper {
     certificates: watch::Receiver<Mounted>,
     /// As in [`Maintained`].
     rules: Option<watch::Receiver<Option<Value>>>,
+    /// As in [`Maintained`].
+    hub: Option<HubInUse>,
     trust: Arc<Trust>,
     names: Arc<CallerNames>,
     /// The position of the registration in the list of all registrations.
@@ -271,6 +280,11 @@ impl Keeper {
         let Mounted { mounted, served } = self.certificates.borrow_and_update().clone();
         let needed = || mounted.union(&served).cloned().collect();
         let name = self.registration.name;
+        let hub = self.hub.as_ref().map(HubInUse::verdict);
+        if let Some(HubVerdict::Another(problem)) = hub {
+            return Err(self.leave_to_others(needed(), problem));
+        }
+        let may_write = self.may_write.is_cancelled() && hub != Some(HubVerdict::Unknown);
         let configuration = match self.api.get(name).await {
             Ok(configuration) => Ok(Some(configuration)),
             // An API server that does not serve the kind has no registration. But a registration that was there may be
@@ -324,7 +338,7 @@ impl Keeper {
         self.counts |= self.rules.is_none() || !served.is_empty() && served.is_subset(&trusted);
         let told = if self.counts { trusted } else { needed() };
         self.trust.tell(self.index, told);
-        if !self.may_write.is_cancelled() {
+        if !may_write {
             return Ok(settled);
         }
         if let Some(bundle) = write {
@@ -340,6 +354,19 @@ impl Keeper {
             self.write(&configuration, changes).await?;
         }
         Ok(settled)
+    }
+
+    /// Stops to maintain the registration of another installation. Its callers are not those of this process, so they
+    /// count neither for the trust nor for the names. Returns the error.
+    fn leave_to_others(&mut self, needed: Authorities, problem: String) -> ReconcileError {
+        let Registration { kind, name, .. } = self.registration;
+        self.history = None;
+        self.trust.tell(self.index, needed);
+        self.names.tell(self.index, Some(BTreeSet::new()));
+        ReconcileError::Contradiction {
+            object: format!("{kind} {name}"),
+            problem,
+        }
     }
 
     /// Writes these changes. Fails if the configuration changed since it was read.

@@ -24,6 +24,7 @@ mod gate;
 mod generation;
 mod heartbeat;
 mod hub;
+pub mod hub_in_use;
 mod instance;
 mod instance_writeback;
 mod lifecycle;

@@ -31,6 +31,15 @@ impl PartialEq for Engagement {
 
 impl Eq for Engagement {}
 
+/// The hub that the WorkloadDeployments of a project record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProjectHub {
+    /// All records name the hub in use, or a hub that it replaces.
+    InUse,
+    /// A record names another hub.
+    Another,
+}
+
 /// The API server of a project and its caches.
 pub(crate) struct ProjectCaches {
     pub(crate) engagement: Engagement,
@@ -92,6 +101,20 @@ impl ProjectCaches {
             }
         });
         problem
+    }
+
+    /// Returns which hub the WorkloadDeployments of the project record. Returns `None` if there is no record.
+    pub(crate) fn hub(&self, hub: &HubIdentity) -> Option<ProjectHub> {
+        let mut recorded = None;
+        self.by_hub.visit_values("", |metadata, _| {
+            let is_named = recorded_hub(metadata).map(|record| hub.is_named_by(record));
+            recorded = match (recorded, is_named) {
+                (_, Some(false)) => Some(ProjectHub::Another),
+                (None, Some(true)) => Some(ProjectHub::InUse),
+                _ => recorded,
+            };
+        });
+        recorded
     }
 
     /// Checks that a namespace belongs to a project. The labels of a hub namespace mean that the connection of the
@@ -202,6 +225,16 @@ impl SyncedProjects {
         served
             .map(|(name, project)| (name.clone(), Arc::clone(project)))
             .collect()
+    }
+
+    /// Returns whether projects were listed once, and all that are engaged are served. A project is served at the latest
+    /// two minutes after it was engaged, even if its kinds cannot be listed.
+    pub(crate) fn are_all_served(&self) -> bool {
+        let Some(engaged) = self.registry.engaged() else {
+            return false;
+        };
+        let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
+        engaged.iter().all(|name| served.contains_key(name))
     }
 
     /// Returns the project of this name.

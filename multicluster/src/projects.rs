@@ -244,6 +244,11 @@ impl ProjectRegistry {
         })
     }
 
+    /// Returns the names of the engaged projects. Returns `None` until all projects have been listed once.
+    pub fn engaged(&self) -> Option<Vec<ProjectName>> {
+        self.registry.engaged()
+    }
+
     /// Returns the UID of the Namespace `default` of the Milo root, which identifies the root. Returns `None` if there
     /// is no root, or if the UID has not been read yet.
     pub fn root_uid(&self) -> Option<String> {

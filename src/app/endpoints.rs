@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use certs::{Acceptor, CertificateState, Certificates, Reloader, SelfDial};
 use controllers::ca_bundle::{Delays, Maintained, Registration};
+use controllers::hub_in_use::HubInUse;
 use kube::Client;
 use multicluster::{ProjectRegistry, clock};
 use prometheus_client::registry::Registry;
@@ -38,7 +39,8 @@ pub(super) struct WebhookEndpoint {
 
 /// Starts the webhook server if it is configured. It serves the interpreter. If there is a project registry, it also
 /// serves admission. `resolvers` are the configured names of the users that may change the annotations about referenced
-/// data. `own` is the own cluster.
+/// data. `own` is the own cluster. `hub_in_use` protects the registrations of another installation's hub; only the
+/// management controllers have it.
 ///
 /// # Errors
 ///
@@ -49,6 +51,7 @@ pub(super) async fn start_webhooks(
     registry: Option<DiscoveredProjects<ProjectRegistry>>,
     resolvers: Vec<String>,
     own: Option<&Client>,
+    hub_in_use: Option<HubInUse>,
 ) -> anyhow::Result<WebhookEndpoint> {
     let Some(WebhookServer {
         address,
@@ -67,10 +70,14 @@ pub(super) async fn start_webhooks(
         if customizations.is_some() {
             registrations.push(Maintained {
                 rules: Some(rules.subscribe()),
+                hub: hub_in_use.clone(),
                 ..Maintained::ca_bundle(Registration::CUSTOMIZATIONS, hub.clone())
             });
         }
-        registrations.push(Maintained::ca_bundle(Registration::INTERPRETER, hub));
+        registrations.push(Maintained {
+            hub: hub_in_use,
+            ..Maintained::ca_bundle(Registration::INTERPRETER, hub)
+        });
     }
     let mut admission = None;
     let mut are_all = true;

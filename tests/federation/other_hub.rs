@@ -35,6 +35,7 @@ pub(crate) async fn nothing_is_removed_because_of_another_hub() -> anyhow::Resul
 
 async fn run(federation: &mut Federation, config: &Config) -> anyhow::Result<()> {
     let other = federation.start_other_hub(config).await?;
+    let ca_bundle = Federation::ca_bundle_of(&other).await?;
     let federation = &*federation;
     let space = Space::create(federation, "other").await?;
     for name in ["calm", "gone"] {
@@ -52,6 +53,10 @@ async fn run(federation: &mut Federation, config: &Config) -> anyhow::Result<()>
     space.create_workload("new", &[US_DFW]).await?;
     until_held(&space).await?;
     nothing_has_changed(&space, &other).await?;
+    ensure!(
+        Federation::ca_bundle_of(&other).await? == ca_bundle,
+        "the registration of another installation has changed"
+    );
 
     federation.manage_with(federation.hub()).await?;
     wait::gone(&workloads, "gone", WITHIN).await?;

@@ -1,10 +1,12 @@
 //! Tests of the caBundle in a registration, with an in-memory API server.
 
-use apiserver::{ApiServer, Fault, Verb};
+use api::{DEFAULT_NAMESPACE, annotations};
+use apiserver::{ApiServer, Fault, Verb, objects};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 
 use super::*;
-use crate::fixtures::now;
+use crate::fixtures::servers::{FakePlanes, HUB_UID, hub_key, recorded, settle};
+use crate::fixtures::{now, of_hub};
 
 const KIND: &str = "MutatingWebhookConfiguration";
 
@@ -24,6 +26,11 @@ fn authority() -> Authorities {
 
 /// Starts the controller with a registration whose bundle is still empty.
 fn start(prepare: impl FnOnce(&ApiServer)) -> Bench {
+    start_on(None, prepare)
+}
+
+/// Starts like [`start`], on the hub of these planes.
+fn start_on(planes: Option<&FakePlanes>, prepare: impl FnOnce(&ApiServer)) -> Bench {
     let server = ApiServer::new();
     let service = json!({"name": "webhook", "namespace": "compute"});
     let webhook = json!({"name": WEBHOOK_OF_CUSTOMIZATIONS, "clientConfig": {"service": service}});
@@ -45,6 +52,9 @@ fn start(prepare: impl FnOnce(&ApiServer)) -> Bench {
     let config = Config {
         registrations: vec![Maintained {
             rules: Some(wanted_rules),
+            hub: planes.map(|planes| {
+                HubInUse::new(Arc::clone(&planes.projects), Arc::clone(&planes.hub_caches))
+            }),
             ..Maintained::ca_bundle(Registration::MUTATING, server.client())
         }],
         are_all: true,
@@ -232,4 +242,50 @@ async fn a_404_of_a_proxy_changes_neither_names_nor_trust() {
         .remove::<MutatingWebhookConfiguration>("", Registration::MUTATING.name);
     bench.pass().await;
     assert_eq!(*bench.names.borrow(), BTreeSet::new());
+}
+
+/// The kubeconfig leads to the hub of another installation, which must keep its authority and its rules.
+#[tokio::test(start_paused = true)]
+async fn the_registration_of_another_hub_is_left_alone() {
+    let on_another = of_hub(recorded("web"), Some("another"));
+    let planes = FakePlanes::start(vec![on_another], Vec::new()).await;
+    let bench = start_on(Some(&planes), |_| {});
+    bench.rules.send_replace(Some(json!([{"kinds": ["Pod"]}])));
+    bench.may_write.cancel();
+    bench.pass().await;
+    assert_eq!(bench.server.writes(), [""; 0]);
+    assert_eq!(*bench.names.borrow(), BTreeSet::new());
+    assert_eq!(*bench.trusted.borrow(), authority(), "it has no callers");
+
+    let mut moved = objects::namespace(DEFAULT_NAMESPACE, HUB_UID);
+    moved["metadata"]["annotations"] = json!({annotations::REPLACES_HUBS: "another"});
+    planes.hub.put(moved);
+    bench.pass().await;
+    assert_eq!(bench.bundles()[0], encode(&authority()));
+    assert_eq!(bench.server.writes().len(), 2, "the bundle, then the rules");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_registration_of_a_hub_waits_for_the_projects() {
+    let planes = FakePlanes::start(Vec::new(), Vec::new()).await;
+    let name = hub_key().project.unwrap();
+    let project = planes.projects.get(&name).unwrap();
+    planes.projects.unregister(&name, &project, || ());
+    let bench = start_on(Some(&planes), |_| {});
+    bench.may_write.cancel();
+    bench.pass().await;
+    assert_eq!(bench.server.writes(), [""; 0]);
+    planes.projects.register(name.clone(), Arc::clone(&project));
+    bench.pass().await;
+    assert_eq!(bench.bundles()[0], encode(&authority()));
+
+    // A project that is added later holds nothing up.
+    planes.projects.unregister(&name, &project, || ());
+    settle().await;
+    bench.mounted.send_replace(Mounted {
+        mounted: Authorities::from([b"new".to_vec()]),
+        served: authority(),
+    });
+    bench.pass().await;
+    assert_eq!(bench.server.writes().len(), 2);
 }

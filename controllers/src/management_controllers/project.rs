@@ -21,6 +21,7 @@ use super::needs::Needs;
 use super::queues::ManagementQueues;
 use crate::federator::StaleCells;
 use crate::federator::other_hub::{HeldByHub, hub_of, hub_of_metadata};
+use crate::hub_in_use::HubInUse;
 use crate::objects::{Namespace, Network};
 use crate::policy::kinds;
 use crate::projects::{Engagement, ProjectCaches, SyncedProjects};
@@ -56,6 +57,11 @@ impl Management {
     /// Returns the WorkloadDeployments that are held because they are not proved to be on the hub in use.
     pub fn held_by_hub(&self) -> HeldByHub {
         self.held_by_hub.clone()
+    }
+
+    /// Returns the check of the hub in use.
+    pub fn hub_in_use(&self) -> HubInUse {
+        HubInUse::new(Arc::clone(&self.projects), Arc::clone(&self.hub.hub))
     }
 }
 

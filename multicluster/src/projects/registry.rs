@@ -167,6 +167,15 @@ impl Registry {
         entries.get(name).and_then(ProjectEntry::engaged).is_some()
     }
 
+    /// Returns the names of the engaged projects. Returns `None` until all projects have been listed once.
+    pub(super) fn engaged(&self) -> Option<Vec<ProjectName>> {
+        // This must be read before the entries. Then they contain every project of the first list.
+        let is_listed = *self.listed.borrow();
+        let entries = self.entries();
+        let engaged = entries.iter().filter(|(_, it)| it.engaged().is_some());
+        is_listed.then(|| engaged.map(|(name, _)| name.clone()).collect())
+    }
+
     /// Engages a project if it is not engaged yet. Makes the client of the project.
     fn engage_new(
         &self,

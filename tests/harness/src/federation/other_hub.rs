@@ -1,17 +1,21 @@
 //! Another hub, for tests of a management process with a wrong kubeconfig.
 
 use anyhow::Context;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 
 use super::parts::{hub_crds, register_interpreter, start_etcd};
 use super::{Config, Federation};
 use crate::plane::{Plane, PlanePorts, RBAC};
 use crate::rights::{HUB, PlaneUser};
+use crate::{pki, registration};
 
 /// Name of the other hub.
 const OTHER_HUB: &str = "other-hub";
 
 impl Federation {
-    /// Starts another hub: an API server with its own etcd and the CRDs of a hub. It has no objects and no cells.
+    /// Starts another hub: an API server with its own etcd and the CRDs of a hub. It has no cells, and the registration of
+    /// the interpreter with the CA of another installation as its only object.
     ///
     /// # Errors
     ///
@@ -26,10 +30,19 @@ impl Federation {
         let hub = etcd.while_running(hub).await?;
         self.others.push(etcd);
         let webhook_port = self.management()?.lock().await.webhook_port();
-        let ca_bundle = self.webhook_certificate.lock().await.ca_bundle();
+        let ca_bundle = STANDARD.encode(pki::authority("other-webhook-ca")?.pem());
         let registered = register_interpreter(&hub, webhook_port, Some(&ca_bundle)).await;
         registered.context("the interpreter cannot be registered on the other hub")?;
         Ok(hub)
+    }
+
+    /// Returns the `caBundle` of the interpreter's registration on another hub, in PEM.
+    ///
+    /// # Errors
+    ///
+    /// When there is no registration.
+    pub async fn ca_bundle_of(hub: &Plane) -> anyhow::Result<Vec<u8>> {
+        registration::ca_bundle(hub).await
     }
 
     /// Restarts compute-federation in the management plane with this hub.
