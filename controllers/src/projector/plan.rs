@@ -76,9 +76,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
             ..Plan::default()
         };
     };
-    // A projection always has an owner. So no projection is created while the WorkloadDeployment is terminating.
-    let live = deployment.filter(|deployment| !is_terminating(deployment.as_ref()));
-    let (Some(deployment), false) = (live, is_terminating(instance.as_ref())) else {
+    let (Some(deployment), false) = (deployment, is_terminating(instance.as_ref())) else {
         return Plan::default();
     };
     if projection.is_some_and(|projection| is_terminating(projection.as_ref())) {
@@ -86,14 +84,28 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     }
     let desired = desired(observed, instance);
     let owner = deployment.owner_ref(&());
+    let is_owned = |projection: &Instance| {
+        let mut owners = projection.owner_references().iter();
+        owners.any(|it| Some(it) == owner.as_ref())
+    };
+    // A projection always has an owner. So no projection is created or changed while the WorkloadDeployment is
+    // terminating. But this can take minutes, and users still read the statuses.
+    if is_terminating(deployment.as_ref()) {
+        let existing = projection.filter(|projection| is_owned(projection));
+        let status = |projection: &Arc<Instance>| {
+            let in_step = projection.spec == instance.spec;
+            status(observed, projection, in_step)
+        };
+        return Plan {
+            status: existing.and_then(status),
+            ..Plan::default()
+        };
+    }
     let in_step = projection.is_some_and(|projection| {
         projection.spec == instance.spec
             && covers(projection.labels(), &desired.labels)
             && covers(projection.annotations(), &desired.annotations)
-            && projection
-                .owner_references()
-                .iter()
-                .any(|it| Some(it) == owner.as_ref())
+            && is_owned(projection)
     });
     if !in_step {
         return Plan {

@@ -121,6 +121,50 @@ fn a_projection_needs_a_live_owner() {
     );
 }
 
+/// The deletion of a WorkloadDeployment can wait for minutes for its cells.
+#[test]
+fn the_status_of_a_projection_is_written_until_its_owner_is_gone() {
+    let (instance, owner) = (on_hub(), owner());
+    let going = Arc::new(terminating(owner.as_ref().clone()));
+    let desired = plan_for(Some(&instance), Some(&owner), None).apply.unwrap();
+    let mut projection = executed(&instance, &owner, &desired);
+    let status = plan_for(Some(&instance), Some(&owner), Some(&projection)).status;
+    Arc::make_mut(&mut projection).status = status;
+    let settled = plan_for(Some(&instance), Some(&going), Some(&projection));
+    assert_eq!(settled, Plan::default());
+
+    let dead = || CellState::Unreachable {
+        since: Some(now()),
+        message: "no heartbeat".into(),
+    };
+    let planned = plan_knowing(dead(), Some(&instance), Some(&going), Some(&projection));
+    let shown = planned.status.unwrap();
+    let ready = api::condition::find(&shown.conditions, "Ready").unwrap();
+    assert_eq!(ready.reason, "CellUnreachable");
+    assert_eq!((planned.apply, planned.delete), (None, false));
+    assert!(plan_for(None, Some(&going), Some(&projection)).delete);
+
+    // Nothing but the status is changed, and only that of a projection of this owner.
+    let mut other = projection.as_ref().clone();
+    other.labels_mut().clear();
+    let planned = plan_knowing(
+        dead(),
+        Some(&instance),
+        Some(&going),
+        Some(&Arc::new(other)),
+    );
+    assert_eq!((planned.apply, planned.status), (None, Some(shown)));
+    let mut other = projection.as_ref().clone();
+    other.meta_mut().owner_references = None;
+    let planned = plan_knowing(
+        dead(),
+        Some(&instance),
+        Some(&going),
+        Some(&Arc::new(other)),
+    );
+    assert_eq!(planned, Plan::default());
+}
+
 #[test]
 fn only_the_projection_of_a_deleted_instance_is_deleted() {
     let (instance, owner) = (on_hub(), owner());
