@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::instance::{PROGRAMMED, RUNNING};
+use api::karmada::ResourceBinding;
 use api::workload::AVAILABLE;
 use api::{
     CellName, Instance, ProjectName, Workload, WorkloadDeployment, WorkloadSummary, condition,
@@ -386,4 +387,31 @@ async fn a_new_leader_waits_until_its_caches_of_the_hub_are_current() {
     system.propagate().await;
     assert!(!system.metrics.controllers_wait());
     system.scale(0, 2).await;
+}
+
+/// Without current ResourceBindings, the federator would write old reports of cells over newer statuses.
+#[tokio::test(start_paused = true)]
+async fn a_new_leader_waits_for_a_time_until_its_caches_of_optional_kinds_are_current() {
+    clock();
+    for heals in [true, false] {
+        let system = System::start_without_leadership();
+        system.project.put(object(workload()));
+        sleep(Duration::from_mins(1)).await;
+        let fails = Fault::refuse(503).on(&[Verb::List, Verb::Watch]);
+        system.hub.fail(fails.of::<ResourceBinding>());
+        system.hub.interrupt();
+        sleep(Duration::from_secs(10)).await;
+        system.may_write.cancel();
+        sleep(Duration::from_secs(29)).await;
+        assert_eq!(system.writes(), [""; 0]);
+        if heals {
+            system.hub.heal();
+        }
+        let has_copy = |it: &System| {
+            it.hub
+                .get::<WorkloadDeployment>(HUB_NAMESPACE, WEB)
+                .is_some()
+        };
+        system.until("the hub has a copy", has_copy).await;
+    }
 }

@@ -27,8 +27,8 @@ const ANSWERED: Duration = Duration::from_mins(1);
 const NOT_KNOWN: Duration = Duration::from_secs(10);
 /// How often the log names the caches for which the controllers of the leader wait.
 const STALE_LOGGED: Duration = Duration::from_mins(1);
-/// How long an optional kind may fail to be listed before controllers start without it. A list that takes long, but
-/// does not fail, is awaited.
+/// How long an optional kind may fail to be listed before controllers start without it, or with what the cache of a new
+/// leader had before. A first list that takes long, but does not fail, is awaited.
 const OPTIONAL: Duration = Duration::from_secs(30);
 
 /// Brings the objects of one key to their desired state.
@@ -129,6 +129,10 @@ async fn wait_for<T>(mut receiver: watch::Receiver<T>, condition: impl FnMut(&T)
     }
 }
 
+fn is_known(sync_state: &SyncState) -> bool {
+    sync_state.is_current() || sync_state.is_refused()
+}
+
 /// Waits until an optional kind has been listed, or the API server has refused to list it, or the list has failed for
 /// [`OPTIONAL`]. Then sets `known`.
 async fn until_known(
@@ -137,7 +141,6 @@ async fn until_known(
     mut sync_state: watch::Receiver<SyncState>,
     known: watch::Sender<bool>,
 ) {
-    let is_known = |sync_state: &SyncState| sync_state.is_current() || sync_state.is_refused();
     let has_failed = |sync_state: &SyncState| *sync_state != SyncState::Listing;
     if sync_state.wait_for(has_failed).await.is_err() {
         return;
@@ -176,6 +179,38 @@ async fn until_current(caches: &[(&'static str, watch::Receiver<SyncState>)], me
     }
 }
 
+/// The cache of an optional kind.
+#[derive(Clone)]
+struct OptionalCache {
+    /// The name of the kind in logs.
+    what: &'static str,
+    /// Whether the kind was listed once.
+    listed: watch::Receiver<bool>,
+    sync_state: watch::Receiver<SyncState>,
+}
+
+impl OptionalCache {
+    /// Returns whether the objects of the cache may be out of date.
+    fn is_stale(&self) -> bool {
+        *self.listed.borrow() && !is_known(&self.sync_state.borrow())
+    }
+}
+
+/// Waits until none of these caches is stale, but for [`OPTIONAL`] at most. A kind that was never listed has been waited
+/// for before.
+async fn until_not_stale(caches: &[OptionalCache]) {
+    let stale = caches.iter().filter(|it| it.is_stale());
+    let known = stale.map(|it| wait_for(it.sync_state.clone(), is_known));
+    if timeout(OPTIONAL, join_all(known)).await.is_err() {
+        let stale = caches.iter().filter(|it| it.is_stale());
+        let stale: Vec<_> = stale.map(|it| it.what).collect();
+        warn!(
+            ?stale,
+            "these kinds cannot be listed or watched at present; what is known of them may be old"
+        );
+    }
+}
+
 /// Starts the watches and the controllers of one plane.
 pub(crate) struct Wiring<'a> {
     tasks: &'a Tasks,
@@ -183,6 +218,7 @@ pub(crate) struct Wiring<'a> {
     synced: Synced,
     /// The states of the caches of all required kinds, with their names in logs.
     required: Vec<(&'static str, watch::Receiver<SyncState>)>,
+    optional: Vec<OptionalCache>,
     lists: ListLimiter,
 }
 
@@ -193,6 +229,7 @@ impl<'a> Wiring<'a> {
             clock,
             synced: Synced::default(),
             required: Vec::new(),
+            optional: Vec::new(),
             lists: ListLimiter::default(),
         }
     }
@@ -223,6 +260,12 @@ impl<'a> Wiring<'a> {
     {
         let (known, receiver) = watch::channel(false);
         self.synced.0.push((what.to_owned(), receiver));
+        let cache = reflector.cache();
+        self.optional.push(OptionalCache {
+            what,
+            listed: cache.synced(),
+            sync_state: cache.sync_state(),
+        });
         self.watch_until_known(what, without, reflector, client, known);
     }
 
@@ -268,7 +311,8 @@ impl<'a> Wiring<'a> {
 
     /// Returns a token that is cancelled once all caches are filled, the process may write, and the caches of the
     /// required kinds are current. A process can wait for the lease for long, and what its caches say may then be old.
-    /// Then calls `wake_all`, which adds the keys of all objects, because the queues have dropped all earlier keys.
+    /// The wait for the caches of optional kinds has a time limit. Then calls `wake_all`, which adds the keys of all
+    /// objects, because the queues have dropped all earlier keys.
     pub(crate) fn ready_to_write(
         &self,
         may_write: CancellationToken,
@@ -277,13 +321,15 @@ impl<'a> Wiring<'a> {
     ) -> CancellationToken {
         let ready = CancellationToken::new();
         let (synced, stop) = (self.synced.clone(), self.tasks.stop());
-        let (required, metrics) = (self.required.clone(), metrics.clone());
+        let (required, optional) = (self.required.clone(), self.optional.clone());
+        let metrics = metrics.clone();
         self.tasks.spawn("start of the controllers", {
             let ready = ready.clone();
             async move {
                 let current = async {
                     tokio::join!(synced.all(), may_write.cancelled());
                     until_current(&required, &metrics).await;
+                    until_not_stale(&optional).await;
                 };
                 if stop.run_until_cancelled(current).await.is_some() {
                     ready.cancel();

@@ -408,7 +408,7 @@ const CONSTANTS: [(&str, &str, &str); 98] = [
     (
         "controllers",
         "OPTIONAL",
-        "Time for which the first list of an optional kind may fail before the controllers start without the kind.",
+        "Time for which a list of an optional kind may fail before the controllers start without the kind, or with an old cache of it.",
     ),
     ("multicluster", "LISTS", "Concurrent LISTs."),
     ("multicluster", "PAGE", "Objects of one page of a LIST."),
