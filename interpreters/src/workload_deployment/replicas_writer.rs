@@ -47,7 +47,7 @@ impl Entry<'_> {
 pub(super) fn is_karmada(managed_fields: &str) -> bool {
     let mut found = false;
     let all = for_each_of(managed_fields, |entry: Entry<'_>| {
-        found |= entry.is_karmada()
+        found |= entry.is_karmada();
     });
     if all.is_ok() {
         return found;
