@@ -100,6 +100,10 @@ pub const COPY_NAME: &str = "compute.datumapis.com/copy-name";
 /// answer. The hub may still have their copies.
 pub const OUTDATED_COPIES: &str = "compute.datumapis.com/outdated-copies";
 
+/// JSON array of the names of the projects in which Instances of a cell may have left claims of quota. Kept on the
+/// Namespace `default` of the cell.
+pub const LEFT_CLAIMS: &str = "compute.datumapis.com/left-claims";
+
 /// Name of the Instance that a ResourceClaim is for. A label could not have a name of this length.
 pub const INSTANCE_NAME: &str = "compute.datumapis.com/instance-name";
 /// UID of the Instance in its cell that a ResourceClaim is for. A later Instance of this name does not use the claim.
@@ -286,6 +290,12 @@ pub const ALL: &[MetadataKey] = &[
         "WorkloadDeployment; cell",
         "`outdated-copies`; `instance-writeback` removes names",
         "JSON array of the names of Instances that were replaced while the hub did not answer. The hub may still have their copies. The finalizer of the WorkloadDeployment stays until the record is gone.",
+    ),
+    metadata_key(
+        LEFT_CLAIMS,
+        "Namespace `default`; cell",
+        "`quota`; `quota-sweeper` removes names",
+        "JSON array of the names of projects. Instances of the cell have ended without proof that their claims in these projects are gone. The record goes when nothing was found in the project for a minute.",
     ),
     metadata_key(
         INSTANCE_NAME,

@@ -27,9 +27,11 @@ use crate::network::NetworkController;
 use crate::objects::Namespace;
 use crate::outdated_copies::OutdatedCopies;
 pub use crate::quota::ConnectLedger;
+use crate::quota::sweeper::QuotaSweeper;
+use crate::quota::sweeper::record::LeftClaims;
 use crate::quota::{Ledgers, QuotaController, QuotaWatches, ReplacementQuota};
 use crate::runtime::Clock;
-use crate::runtime::keys::{ClaimKey, ObjectKey};
+use crate::runtime::keys::{ClaimKey, LedgerKey, ObjectKey};
 use crate::runtime::triggers::lookups::CellLookups;
 use crate::runtime::triggers::{CellSource, wake};
 use crate::runtime::wiring::{Controller, Synced, Wiring};
@@ -70,6 +72,7 @@ struct CellQueues {
     writeback: Queue<ObjectKey>,
     outdated: Queue<ObjectKey>,
     quota: Queue<ClaimKey>,
+    sweeper: Queue<LedgerKey>,
     network: Queue<ObjectKey>,
     data_gate: Queue<ObjectKey>,
 }
@@ -82,6 +85,7 @@ struct CellWorkers {
     writeback: Workers<ObjectKey>,
     outdated: Workers<ObjectKey>,
     quota: Workers<ClaimKey>,
+    sweeper: Workers<LedgerKey>,
     network: Workers<ObjectKey>,
     data_gate: Workers<ObjectKey>,
 }
@@ -94,6 +98,7 @@ impl CellQueues {
         let (writeback, writeback_workers) = Queue::new(InstanceWriteback::NAME, metrics);
         let (outdated, outdated_workers) = Queue::new(OutdatedCopies::NAME, metrics);
         let (quota, quota_workers) = Queue::new(QuotaController::NAME, metrics);
+        let (sweeper, sweeper_workers) = Queue::new(QuotaSweeper::NAME, metrics);
         let (network, network_workers) = Queue::new(NetworkController::NAME, metrics);
         let (data_gate, data_gate_workers) = Queue::new(DataGateController::NAME, metrics);
         let queues = Self {
@@ -103,6 +108,7 @@ impl CellQueues {
             writeback,
             outdated,
             quota,
+            sweeper,
             network,
             data_gate,
         };
@@ -113,6 +119,7 @@ impl CellQueues {
             writeback: writeback_workers,
             outdated: outdated_workers,
             quota: quota_workers,
+            sweeper: sweeper_workers,
             network: network_workers,
             data_gate: data_gate_workers,
         };
@@ -131,6 +138,7 @@ impl CellQueues {
         wake(&self.writeback, on_cell, source, change, &());
         let on_cell = outdated_copies::triggers::ON_CELL;
         wake(&self.outdated, on_cell, source, change, &());
+        self.wake_sweeper(source, change);
         let cell = cell as &dyn CellLookups;
         let on_cell = quota::triggers::ON_CELL;
         wake(&self.quota, on_cell, source, change, cell);
@@ -138,6 +146,14 @@ impl CellQueues {
         wake(&self.network, on_cell, source, change, cell);
         let on_cell = data_gate::triggers::ON_CELL;
         wake(&self.data_gate, on_cell, source, change, cell);
+    }
+}
+
+impl CellQueues {
+    /// Passes a change to the triggers of the sweeper.
+    fn wake_sweeper(&self, source: CellSource, change: Change<'_>) {
+        let on_cell = quota::sweeper::triggers::ON_CELL;
+        wake(&self.sweeper, on_cell, source, change, &());
     }
 }
 
@@ -215,7 +231,24 @@ fn quota_watches(
     }
 }
 
-/// Returns a function that wakes the controllers for each WorkloadDeployment and Instance of the cell.
+fn quota_controllers(
+    cell: &Arc<CellCaches>,
+    ledgers: Option<Arc<Ledgers>>,
+    metrics: &Metrics,
+) -> (QuotaController, QuotaSweeper) {
+    let left = Arc::new(LeftClaims::new(Arc::clone(cell)));
+    let sweeper = QuotaSweeper::new(
+        Arc::clone(cell),
+        ledgers.clone(),
+        Arc::clone(&left),
+        metrics,
+    );
+    let quota = QuotaController::new(Arc::clone(cell), ledgers, left, metrics);
+    (quota, sweeper)
+}
+
+/// Returns a function that wakes the controllers for each WorkloadDeployment and Instance of the cell, and for each
+/// project in which claims may be left.
 fn wake_all(cell: &Arc<CellCaches>, queues: &CellQueues) -> impl FnOnce() + Send + 'static {
     let (cell, queues) = (Arc::clone(cell), queues.clone());
     move || {
@@ -223,6 +256,8 @@ fn wake_all(cell: &Arc<CellCaches>, queues: &CellQueues) -> impl FnOnce() + Send
             .replay(|change| queues.wake(CellSource::Deployments, change, &cell));
         cell.instances
             .replay(|change| queues.wake(CellSource::Instances, change, &cell));
+        cell.namespaces
+            .replay(|change| queues.wake_sweeper(CellSource::Namespaces, change));
     }
 }
 
@@ -314,8 +349,9 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         lifecycle,
     };
     wiring.run(workers.instance, &ready, readiness);
-    let quota = QuotaController::new(Arc::clone(&cell), ledgers, &metrics);
+    let (quota, sweeper) = quota_controllers(&cell, ledgers, &metrics);
     wiring.run(workers.quota, &ready, quota);
+    wiring.run(workers.sweeper, &ready, sweeper);
     let network = NetworkController::new(Arc::clone(&cell), &metrics);
     wiring.run(workers.network, &ready, network);
     let data_gate = DataGateController::new(Arc::clone(&cell), awaits_data, &metrics);

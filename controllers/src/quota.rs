@@ -13,6 +13,7 @@ mod plan;
 mod reconcile_tests;
 mod release;
 mod replacement;
+pub(crate) mod sweeper;
 pub(crate) mod triggers;
 
 use std::collections::HashMap;
@@ -21,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use api::quota::{ResourceClaim, ResourceRequest};
-use api::{Instance, ProjectName, finalizers};
+use api::{Instance, finalizers};
 use jiff::Timestamp;
 use kube::core::{PartialObjectMeta, PartialObjectMetaExt};
 use kube::{Resource, ResourceExt};
@@ -32,7 +33,6 @@ use tracing::warn;
 
 use crate::cell::CellCaches;
 use crate::gate;
-use crate::hub::upstream::Upstream;
 use crate::lock::lock;
 use crate::objects::{StringMap, is_terminating};
 use crate::runtime::keys::ClaimKey;
@@ -48,6 +48,7 @@ use plan::{
     is_put_off, is_settled, plan, waiting_since,
 };
 pub(crate) use replacement::{Held, ReplacementQuota, asked_again};
+use sweeper::record::LeftClaims;
 
 /// The most steps of one reconciliation. An Instance needs fewer. The limit ends a loop that two writers of one field
 /// would cause.
@@ -65,9 +66,7 @@ pub(crate) struct QuotaController {
     ledgers: Option<Arc<Ledgers>>,
     /// When a claim was last made for each Instance whose claim was denied.
     tries: Mutex<HashMap<ClaimKey, Timestamp>>,
-    /// The Instances that have ended although their claim may still exist, and the namespace of the claim. The
-    /// Namespace in the cell may be gone when the claim is deleted.
-    left: Mutex<HashMap<ClaimKey, Upstream>>,
+    left: Arc<LeftClaims>,
     waiting: WaitingInstances<ClaimKey>,
 }
 
@@ -86,8 +85,7 @@ impl Controller for QuotaController {
         key: ClaimKey,
     ) -> Result<Outcome, ReconcileError> {
         // The Namespace names another project now. Its event has added the right key.
-        let is_left = lock(&self.left).contains_key(&key);
-        if !is_left && self.cell.project_of(&key.namespace) != key.project {
+        if self.cell.project_of(&key.namespace) != key.project {
             self.forget(&key);
             return Ok(Outcome::Gone);
         }
@@ -98,7 +96,6 @@ impl Controller for QuotaController {
         let Some(instance) = self.cell.instances.get(&key.namespace, &key.name)? else {
             return self.clean(context, &key).await;
         };
-        lock(&self.left).remove(&key);
         self.claim(context, &key, instance).await
     }
 }
@@ -108,6 +105,7 @@ impl QuotaController {
     pub(crate) fn new(
         cell: Arc<CellCaches>,
         ledgers: Option<Arc<Ledgers>>,
+        left: Arc<LeftClaims>,
         metrics: &Metrics,
     ) -> Self {
         metrics.quota_enforced(ledgers.is_some());
@@ -116,7 +114,7 @@ impl QuotaController {
             writer: Writer::new(Self::NAME, metrics),
             ledgers,
             tries: Mutex::default(),
-            left: Mutex::default(),
+            left,
             waiting: WaitingInstances::new(metrics, Metrics::quota_waiting),
         }
     }
@@ -317,19 +315,12 @@ impl QuotaController {
         lock(&self.tries)
     }
 
-    fn has_left_claims_of(&self, project: &ProjectName) -> bool {
-        let left = lock(&self.left);
-        let mut projects = left.keys().filter_map(|key| key.project.as_ref());
-        projects.any(|of| of == project)
-    }
-
     /// Forgets an Instance that is gone, and the client of its project if it was the last one.
     fn forget(&self, key: &ClaimKey) {
         self.tries().remove(key);
         self.waiting.forget(key);
         if let (Some(ledgers), Some(project)) = (&self.ledgers, &key.project)
             && !self.cell.has_instances_of(project)
-            && !self.has_left_claims_of(project)
         {
             ledgers.forget(project);
         }

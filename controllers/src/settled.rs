@@ -32,7 +32,7 @@ use crate::{cell_controllers, management_controllers};
 
 const WEB: &str = "web-us-dfw";
 /// The controllers of both planes.
-const CONTROLLERS: [&str; 17] = [
+const CONTROLLERS: [&str; 18] = [
     "workload",
     "federator",
     "policy",
@@ -48,6 +48,7 @@ const CONTROLLERS: [&str; 17] = [
     "instance-writeback",
     "outdated-copies",
     "quota",
+    "quota-sweeper",
     "network",
     "data-gate",
 ];

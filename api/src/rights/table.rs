@@ -157,6 +157,7 @@ pub const ROLES: &[Role] = &[
             rule(COMPUTE, "instances", OWN, "Create and maintain Instances. `get` proves that one is gone."),
             rule(COMPUTE, "instances/status", &[Patch], "Write the status."),
             rule(CORE, "namespaces", READ, "Compare the identity of the hub (`get`). Find the project of an Instance, whose quota it uses (`list`, `watch`).").without("Without `get`, the cell does not notice that `--federation-kubeconfig` leads to another hub. Without the other verbs, a cell that enforces quota writes nothing."),
+            named(CORE, "namespaces", &[crate::DEFAULT_NAMESPACE], &[Patch], "Record the projects in which claims of quota may be left.").without("A claim that an Instance leaves stays if the process ends before the project's API server answers."),
             rule("autoscaling", "horizontalpodautoscalers", &[List, Watch, Create, Patch, Delete], "Create and maintain the autoscalers of WorkloadDeployments.").without("No deployment is scaled automatically. `AutoscalingReady` says so."),
             rule(EVENTS, "events", &[Create, Patch], "Publish transitions of conditions.").without(NO_EVENTS),
         ],

@@ -11,7 +11,6 @@ use super::claim::{self, Claimant};
 use super::ledger::{FoundClaim, ProjectLedger};
 use super::plan::{Ledger, LedgerProblem};
 use crate::hub::upstream::Upstream;
-use crate::lock::lock;
 use crate::runtime::ReconcileContext;
 use crate::runtime::keys::ClaimKey;
 
@@ -123,7 +122,7 @@ impl QuotaController {
         };
         let deleted = target
             .project
-            .delete(&self.writer, context, &target.upstream, claim)
+            .delete(&self.writer, context, &target.upstream, claim.as_ref())
             .await;
         if deleted.is_ok() {
             info!(?key, claim = claim.name_any(), "claim deleted");
@@ -141,9 +140,6 @@ impl QuotaController {
 
     /// Returns the project's namespace that the claim is in, or a sentence about why it is unknown.
     pub(super) fn upstream(&self, key: &ClaimKey) -> Result<Upstream, String> {
-        if let Some(upstream) = lock(&self.left).get(key) {
-            return Ok(upstream.clone());
-        }
         self.cell.upstream_of(&key.namespace)
     }
 }

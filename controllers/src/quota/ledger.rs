@@ -8,15 +8,16 @@ mod watches;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use api::quota::{AllowanceBucket, BUCKETS_NAMESPACE, ResourceClaim, ResourceRequest};
 use api::reasons::quota_granted as reason;
-use api::{ProjectName, milo};
+use api::{CellName, ProjectName, labels, milo};
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
-use kube::core::{DeserializeGuard, Status};
+use kube::core::{DeserializeGuard, PartialObjectMeta, Status};
 use kube::{Api, Client, Resource};
 use multicluster::absence::is_definitive_not_found;
 use multicluster::connect::ConnectError;
@@ -30,11 +31,14 @@ use super::plan::{LedgerProblem, Remedy};
 use crate::hub::upstream::Upstream;
 use crate::lock::lock;
 use crate::objects::is_terminating;
-use crate::runtime::write::{Collection, Writer};
+use crate::runtime::write::{Collection, Object, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use pause::Pause;
 pub(crate) use watches::QuotaWatches;
 use watches::{WatchedBuckets, WatchedClaims};
+
+/// A claim with only its metadata.
+pub(super) type PartialClaim = PartialObjectMeta<ResourceClaim>;
 
 /// Makes a client of the API server that has the claims of a project.
 pub type ConnectLedger = Box<dyn Fn(&ProjectName) -> Result<Client, ConnectError> + Send + Sync>;
@@ -66,8 +70,8 @@ pub(super) struct ProjectLedger {
     /// does not have the project either.
     was_found: AtomicBool,
     watches: Option<Arc<QuotaWatches>>,
-    /// The claims of this cell, as far as the watch reports them.
-    watched: Option<WatchedClaims>,
+    /// The claims of this cell, as far as the watch reports them. The watch begins with the first Instance.
+    watched: OnceLock<WatchedClaims>,
     /// The quota that is left, while an Instance is denied.
     buckets: Mutex<Option<WatchedBuckets>>,
     /// The quota that was left when it was last listed.
@@ -127,12 +131,29 @@ impl Ledgers {
         }
     }
 
-    /// Returns the claims of a project.
+    /// Returns the claims of a project that has Instances in this cell. They are watched from now on.
     ///
     /// # Errors
     ///
     /// [`LedgerProblem`] if no client can be made.
     pub(super) fn of(&self, project: &ProjectName) -> Result<Arc<ProjectLedger>, LedgerProblem> {
+        let ledger = self.to_sweep(project)?;
+        if let Some(watches) = &self.watches {
+            let begin = || watches.claims(project, ledger.client.clone());
+            ledger.watched.get_or_init(begin);
+        }
+        Ok(ledger)
+    }
+
+    /// Returns the claims of a project. No watch begins.
+    ///
+    /// # Errors
+    ///
+    /// [`LedgerProblem`] if no client can be made.
+    pub(super) fn to_sweep(
+        &self,
+        project: &ProjectName,
+    ) -> Result<Arc<ProjectLedger>, LedgerProblem> {
         let mut projects = lock(&self.projects);
         if let Some(ledger) = projects.get(project) {
             return Ok(Arc::clone(ledger));
@@ -142,11 +163,10 @@ impl Ledgers {
             message: bounded(&error.to_string()),
             remedy: Remedy::Correct,
         })?;
-        let watches = self.watches.as_ref();
         let ledger = Arc::new(ProjectLedger {
             project: project.clone(),
-            watched: watches.map(|watches| watches.claims(project, client.clone())),
-            watches: watches.map(Arc::clone),
+            watched: OnceLock::new(),
+            watches: self.watches.as_ref().map(Arc::clone),
             client,
             reads: Mutex::default(),
             writes: Mutex::default(),
@@ -170,6 +190,25 @@ impl Ledgers {
 }
 
 impl ProjectLedger {
+    /// Returns the name of the project.
+    pub(super) fn project(&self) -> &ProjectName {
+        &self.project
+    }
+
+    /// Lists the claims of a cell.
+    ///
+    /// # Errors
+    ///
+    /// [`LedgerProblem`] if the answer is not a complete list.
+    pub(super) async fn claims_of(
+        &self,
+        cell: &CellName,
+    ) -> Result<Vec<PartialClaim>, LedgerProblem> {
+        let claims = Collection::<ResourceClaim>::of_all_namespaces(&self.client);
+        let listed = claims.labelled_metadata(labels::SOURCE_CLUSTER, cell.as_str());
+        self.ask(&self.reads, listed).await
+    }
+
     /// Returns the claim of an Instance. A claim of the Go manager counts, if this cell has made it for this Instance.
     ///
     /// # Errors
@@ -211,7 +250,7 @@ impl ProjectLedger {
 
     /// Returns whether the watch shows all claims.
     pub(super) fn follows_claims(&self) -> bool {
-        self.watched.as_ref().is_some_and(WatchedClaims::is_current)
+        self.watched.get().is_some_and(WatchedClaims::is_current)
     }
 
     /// Returns the claims of the Instance that the watch shows.
@@ -220,7 +259,7 @@ impl ProjectLedger {
         claimant: &Claimant<'_>,
         upstream: &Upstream,
     ) -> Vec<Arc<ResourceClaim>> {
-        let Some(watched) = &self.watched else {
+        let Some(watched) = self.watched.get() else {
             return Vec::new();
         };
         let names = claimant.all_names();
@@ -314,14 +353,14 @@ impl ProjectLedger {
     /// # Errors
     ///
     /// [`LedgerProblem`] if it is not known that the claim is deleted.
-    pub(super) async fn delete(
+    pub(super) async fn delete<C: Object<Scope = NamespaceResourceScope>>(
         &self,
         writer: &Writer,
         context: &ReconcileContext,
         upstream: &Upstream,
-        claim: &ResourceClaim,
+        claim: &C,
     ) -> Result<(), LedgerProblem> {
-        let claims = self.claims(upstream);
+        let claims = Collection::<C>::new(&self.client, &upstream.namespace, None);
         self.ask(&self.writes, writer.delete(context, &claims, claim))
             .await
     }

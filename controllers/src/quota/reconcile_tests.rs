@@ -2,6 +2,7 @@
 //! quota system.
 
 mod ending;
+mod sweeping;
 mod warnings;
 
 use api::condition::{self, ConditionStatus};
@@ -15,10 +16,12 @@ use multicluster::Tasks;
 use multicluster::cache::ListLimiter;
 use serde_json::Value;
 
+use super::sweeper::QuotaSweeper;
 use super::*;
 use crate::fixtures::servers::{CellPlanes, HUB_NAMESPACE, settle, take_writes, terminating_json};
 use crate::fixtures::{instance, now};
 use crate::runtime::Clock;
+use crate::runtime::keys::LedgerKey;
 
 const NAME: &str = "web-0";
 const CLAIM: &str = "instance-dfw1-web-0";
@@ -32,6 +35,7 @@ struct System {
     planes: CellPlanes,
     project: ApiServer,
     controller: QuotaController,
+    sweeper: QuotaSweeper,
     _tasks: Tasks,
 }
 
@@ -67,9 +71,24 @@ impl System {
 
     /// Starts like [`Self::start_with`], perhaps with watches of the project.
     async fn start_watched(instance: Value, enforces_quota: bool, watches_quota: bool) -> Self {
-        let planes = CellPlanes::start(vec![instance], Vec::new()).await;
+        let default = objects::namespace("default", "cell-default");
+        let planes = CellPlanes::start(vec![instance, default], Vec::new()).await;
         let project = ApiServer::new().with_clock(now);
         project.put(objects::namespace("default", "1"));
+        Self::with_planes(planes, project, enforces_quota, watches_quota)
+    }
+
+    /// Ends the process, and starts another one.
+    fn restart(self, watches_quota: bool) -> Self {
+        Self::with_planes(self.planes, self.project, true, watches_quota)
+    }
+
+    fn with_planes(
+        planes: CellPlanes,
+        project: ApiServer,
+        enforces_quota: bool,
+        watches_quota: bool,
+    ) -> Self {
         let client = project.client();
         let connect: ConnectLedger = Box::new(move |_| Ok(client.clone()));
         let connect = enforces_quota.then_some(connect);
@@ -83,15 +102,21 @@ impl System {
             on_bucket: Arc::new(|_| {}),
         };
         let watches = watches_quota.then_some(watches);
+        let ledgers = connect.map(|connect| Arc::new(Ledgers::new(connect, watches)));
+        let (caches, metrics) = (&planes.caches, &planes.metrics);
+        let left = Arc::new(LeftClaims::new(Arc::clone(caches)));
         let controller = QuotaController::new(
-            Arc::clone(&planes.caches),
-            connect.map(|connect| Arc::new(Ledgers::new(connect, watches))),
-            &planes.metrics,
+            Arc::clone(caches),
+            ledgers.clone(),
+            Arc::clone(&left),
+            metrics,
         );
+        let sweeper = QuotaSweeper::new(Arc::clone(caches), ledgers, left, metrics);
         Self {
             planes,
             project,
             controller,
+            sweeper,
             _tasks: tasks,
         }
     }
@@ -109,6 +134,15 @@ impl System {
         };
         let context = ReconcileContext::new(clock, None);
         let outcome = self.controller.reconcile(&context, key).await.unwrap();
+        settle().await;
+        outcome
+    }
+
+    /// Looks for claims that were left in the project.
+    async fn sweep(&self) -> Outcome {
+        let key = LedgerKey(ProjectName::new("p").unwrap());
+        let context = ReconcileContext::new(now, None);
+        let outcome = self.sweeper.reconcile(&context, key).await.unwrap();
         settle().await;
         outcome
     }

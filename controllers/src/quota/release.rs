@@ -11,7 +11,6 @@ use tracing::{info, warn};
 use super::plan::ending::end;
 use super::plan::{ClaimProof, Ledger, Plan, QuotaStep, Remedy};
 use super::{DISPUTED, PartialInstance, QuotaController, STEPS_MAX};
-use crate::lock::lock;
 use crate::objects::{has_finalizer, is_terminating};
 use crate::runtime::keys::ClaimKey;
 use crate::runtime::write::Collection;
@@ -49,7 +48,7 @@ impl QuotaController {
                 _ => return Ok(look_again.map_or(Outcome::Settled, Outcome::Again)),
             };
             if proof == ClaimProof::None && self.ledgers.is_some() {
-                self.leave(key);
+                self.leave(context, key).await?;
             }
             // Other finalizers may have been removed during the requests to the project.
             let newest = self.terminating(key);
@@ -67,10 +66,22 @@ impl QuotaController {
     }
 
     /// Records that the claim of an Instance that ends may still exist.
-    fn leave(&self, key: &ClaimKey) {
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`LeftClaims::add`].
+    ///
+    /// [`LeftClaims::add`]: super::sweeper::record::LeftClaims::add
+    async fn leave(
+        &self,
+        context: &ReconcileContext,
+        key: &ClaimKey,
+    ) -> Result<(), ReconcileError> {
         match self.upstream(key) {
             Ok(upstream) => {
-                lock(&self.left).insert(key.clone(), upstream);
+                self.left
+                    .add(context, &self.writer, &upstream.project)
+                    .await?;
                 warn!(
                     ?key,
                     "the Instance ends, but its ResourceClaim may still exist: it is deleted when the quota system answers"
@@ -82,17 +93,17 @@ impl QuotaController {
                 "the Instance ends, but its ResourceClaim may still exist: an operator must delete it"
             ),
         }
+        Ok(())
     }
 
-    /// Deletes what is left of an Instance that is gone: a claim whose end was not proved, and a claim that the watch
-    /// shows. A claim can be left by a process that has ended meanwhile.
+    /// Deletes the claim of an Instance that is gone, if the watch shows it.
     pub(super) async fn clean(
         &self,
         context: &ReconcileContext,
         key: &ClaimKey,
     ) -> Result<Outcome, ReconcileError> {
         self.waiting.forget(key);
-        if !lock(&self.left).contains_key(key) && self.watched_claims(key).is_empty() {
+        if self.watched_claims(key).is_empty() {
             self.forget(key);
             return Ok(Outcome::Gone);
         }
@@ -108,7 +119,6 @@ impl QuotaController {
             {
                 self.delete(context, key, &mut access).await;
             } else if is_gone(&access.ledger) {
-                lock(&self.left).remove(key);
                 self.forget(key);
                 return Ok(Outcome::Gone);
             }

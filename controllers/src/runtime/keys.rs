@@ -162,6 +162,24 @@ impl fmt::Debug for ClaimKey {
     }
 }
 
+/// The claims of the cell in a project.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct LedgerKey(pub(crate) ProjectName);
+
+impl Key for LedgerKey {
+    type Tenant = ProjectName;
+
+    fn tenant(&self) -> &ProjectName {
+        &self.0
+    }
+}
+
+impl fmt::Debug for LedgerKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
 /// A hub namespace.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct HubKey {

@@ -79,7 +79,7 @@ async fn only_the_control_plane_that_had_the_project_proves_that_it_is_gone() {
     let client = server.client();
     let ledgers = Ledgers::new(Box::new(move |_| Ok(client.clone())), None);
     let ledger = ledgers.of(&project()).unwrap();
-    let cell = api::CellName::new("dfw1").unwrap();
+    let cell = CellName::new("dfw1").unwrap();
     let claimant = Claimant {
         cell: &cell,
         namespace: "ns-1",
@@ -113,7 +113,7 @@ async fn a_hung_project_delays_only_itself_and_only_once() {
     let connect: ConnectLedger =
         Box::new(move |project| Ok(clients[usize::from(project.as_str() != "p")].clone()));
     let ledgers = Ledgers::new(connect, None);
-    let cell = api::CellName::new("dfw1").unwrap();
+    let cell = CellName::new("dfw1").unwrap();
     let claimant = Claimant {
         cell: &cell,
         namespace: "ns-1",

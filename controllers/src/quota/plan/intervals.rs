@@ -30,6 +30,13 @@ pub(super) const REFUSED: &Intervals = &[
     (SignedDuration::from_hours(1), Duration::from_mins(1)),
 ];
 
+/// How often the claims are looked for that Instances have left in a project that gives no usable answer, by the time
+/// since the first try.
+pub(in crate::quota) const SWEPT: &Intervals = &[
+    (SignedDuration::from_mins(10), Duration::from_secs(10)),
+    (SignedDuration::from_hours(1), Duration::from_mins(1)),
+];
+
 /// Returns the interval to use after this time.
 pub(in crate::quota) fn interval(intervals: &Intervals, passed: SignedDuration) -> Duration {
     let mut intervals = intervals.iter();

@@ -6,7 +6,9 @@ use std::fmt::Debug;
 use api::{annotations, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, ObjectMeta};
 use kube::api::{GetParams, ListParams, ObjectList};
-use kube::core::{ClusterResourceScope, NamespaceResourceScope, PartialObjectMeta, Request};
+use kube::core::{
+    ClusterResourceScope, NamespaceResourceScope, PartialObjectMeta, PartialObjectMetaExt, Request,
+};
 use kube::{Api, Client, Resource, ResourceExt};
 use multicluster::Cache;
 use serde::de::{DeserializeOwned, Error};
@@ -39,6 +41,14 @@ impl<'c, K: Object<Scope = NamespaceResourceScope>> Collection<'c, K> {
         Self {
             api: Api::namespaced(client.clone(), namespace),
             cache,
+        }
+    }
+
+    /// Returns the objects of all namespaces.
+    pub(crate) fn of_all_namespaces(client: &Client) -> Self {
+        Self {
+            api: Api::all(client.clone()),
+            cache: None,
         }
     }
 }
@@ -83,6 +93,25 @@ impl<K: Object> Collection<'_, K> {
         let listed = self.list(&ListParams::default()).await?;
         known::<K>(false, &listed)?;
         Ok(listed.items)
+    }
+
+    /// Lists the metadata of the objects with this label.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::all_metadata`].
+    pub(crate) async fn labelled_metadata(
+        &self,
+        label: &str,
+        value: &str,
+    ) -> Result<Vec<PartialObjectMeta<K>>> {
+        let params = ListParams::default().labels(&format!("{label}={value}"));
+        let listed = self.list(&params).await?;
+        known::<K>(false, &listed)?;
+        let objects = listed.items.into_iter();
+        Ok(objects
+            .map(PartialObjectMetaExt::into_response_partial)
+            .collect())
     }
 
     /// Asks the API server for the metadata of an object. Returns `None` if a complete list proves that the object is

@@ -1,0 +1,119 @@
+//! Tests of claims that Instances leave because they end without proof.
+
+use super::*;
+use crate::objects::Namespace;
+
+/// The record of the project.
+pub(super) const RECORD: &str = "patch namespaces default";
+
+/// Returns the record.
+fn record(system: &System) -> Option<String> {
+    let namespace = system.planes.cell.get::<Namespace>("", "default").unwrap();
+    let record = namespace.annotations().get(api::annotations::LEFT_CLAIMS);
+    record.cloned()
+}
+
+/// Returns a system whose Instance has ended while the API server of the project did not answer. It still does not.
+async fn with_left_claim() -> System {
+    let system = System::start(new_instance()).await;
+    system.reconcile().await;
+    system.grant(CLAIM);
+    system.delete_instance().await;
+    system.project.fail(Fault::hang());
+    let later: Clock = || now() + SignedDuration::from_secs(60);
+    assert_eq!(system.reconcile_at(later).await, Outcome::Settled);
+    assert!(system.instance().is_none());
+    system
+}
+
+/// I-31: neither the process nor the Namespace in the cell must outlive the claim.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_was_left_is_found_by_the_next_process() {
+    let system = with_left_claim().await;
+    assert_eq!(record(&system).as_deref(), Some(r#"["p"]"#));
+    let cell = &system.planes.cell;
+    cell.remove::<Namespace>("", HUB_NAMESPACE);
+    settle().await;
+    let system = system.restart(true);
+    system.writes();
+    let again = Outcome::Again(Duration::from_secs(10));
+    assert_eq!(system.sweep().await, again);
+    assert!(system.claim().is_some());
+    system.project.heal();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    // No watch begins in a project without Instances.
+    let watches = system.project.watches();
+    system.sweep().await;
+    assert_eq!(system.writes(), [DELETE]);
+    assert!(system.claim().is_none());
+    assert_eq!(system.project.watches(), watches);
+    // The record goes when nothing was found for a minute.
+    let minute = Duration::from_mins(1);
+    assert_eq!(system.sweep().await, Outcome::Again(minute));
+    assert_eq!(system.sweep().await, Outcome::Again(minute));
+    tokio::time::sleep(minute).await;
+    assert_eq!(system.sweep().await, Outcome::Gone);
+    assert_eq!(system.writes(), [RECORD]);
+    assert_eq!(record(&system), None);
+    let requests = system.project.requests();
+    assert_eq!(system.sweep().await, Outcome::Gone);
+    assert_eq!(system.project.requests(), requests);
+}
+
+/// A request without an answer can make a claim later.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_appears_late_is_found() {
+    let system = with_left_claim().await;
+    system.project.heal();
+    let claim = json!(system.claim().unwrap());
+    system.project.remove::<ResourceClaim>("default", CLAIM);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let minute = Duration::from_mins(1);
+    assert_eq!(system.sweep().await, Outcome::Again(minute));
+    system.project.put(claim);
+    tokio::time::sleep(minute).await;
+    system.sweep().await;
+    assert!(system.claim().is_none());
+    // The minute begins again.
+    assert_eq!(system.sweep().await, Outcome::Again(minute));
+    assert!(record(&system).is_some());
+}
+
+/// The record stays while an Instance ends: its claim may be left after the list.
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_an_instance_that_the_cell_has_stays() {
+    let system = with_left_claim().await;
+    system.project.heal();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let mut anew = new_instance();
+    anew["metadata"]["uid"] = json!("anew");
+    system.planes.cell.put(anew);
+    // The cache does not have it yet.
+    system.writes();
+    let minute = Duration::from_mins(1);
+    assert_eq!(system.sweep().await, Outcome::Again(minute));
+    system.delete_instance().await;
+    let soon = Outcome::Again(Duration::from_secs(5));
+    assert_eq!(system.sweep().await, soon);
+    tokio::time::sleep(minute).await;
+    assert_eq!(system.sweep().await, soon);
+    assert!(record(&system).is_some() && system.claim().is_some());
+    assert_eq!(system.writes(), [""; 0]);
+}
+
+/// Without the right to record, an Instance must end nevertheless.
+#[tokio::test(start_paused = true)]
+async fn a_record_that_is_refused_holds_no_instance_up() {
+    for code in [403, 500] {
+        let system = System::start(new_instance()).await;
+        system.reconcile().await;
+        system.delete_instance().await;
+        system.project.fail(Fault::hang());
+        let cell = &system.planes.cell;
+        cell.fail(Fault::refuse(code).on_writes().times(1));
+        let later: Clock = || now() + SignedDuration::from_secs(60);
+        assert_eq!(system.reconcile_at(later).await, Outcome::Settled, "{code}");
+        assert!(system.instance().is_none(), "{code}");
+        assert_eq!(record(&system), None, "{code}");
+    }
+}

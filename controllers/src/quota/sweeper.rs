@@ -1,0 +1,191 @@
+//! Deletes the claims that Instances of the cell have left in projects (docs/concepts/flow.md#quota).
+//!
+//! An Instance that ends without proof that its claim is gone is released nevertheless. Before that, its project is
+//! recorded in the cell. The record survives the process, and the Namespace of the Instance. The sweeper finds the
+//! claims by the label with the name of the cell, and deletes those whose Instances do not exist.
+
+mod plan;
+pub(crate) mod record;
+pub(crate) mod triggers;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use api::{Instance, ProjectName};
+use jiff::SignedDuration;
+use kube::Resource;
+use kube::core::PartialObjectMeta;
+use multicluster::{Metrics, Outcome};
+use tokio::time::Instant;
+use tracing::info;
+
+use super::ledger::{Ledgers, PartialClaim, ProjectLedger};
+use super::plan::intervals::{SWEPT, interval};
+use super::plan::{LedgerProblem, Remedy};
+use crate::cell::CellCaches;
+use crate::hub::upstream::Upstream;
+use crate::lock::lock;
+use crate::objects::is_terminating;
+use crate::runtime::keys::{LedgerKey, ObjectKey};
+use crate::runtime::wiring::Controller;
+use crate::runtime::write::{Collection, Writer};
+use crate::runtime::{ReconcileContext, ReconcileError};
+use plan::{Claimed, Holder, owner, sweep};
+use record::LeftClaims;
+
+/// How long a claim that is about to go is waited for.
+const SOON: Duration = Duration::from_secs(5);
+/// A request that got no answer can still make a claim for this time. So the record stays until nothing was found twice,
+/// at this distance.
+const LATE: Duration = Duration::from_mins(1);
+
+pub(crate) struct QuotaSweeper {
+    cell: Arc<CellCaches>,
+    writer: Writer,
+    /// `None` if the cell does not enforce quota.
+    ledgers: Option<Arc<Ledgers>>,
+    left: Arc<LeftClaims>,
+    /// Since when each project has had no usable answer.
+    failing: Mutex<HashMap<ProjectName, Instant>>,
+}
+
+impl Controller for QuotaSweeper {
+    const NAME: &'static str = "quota-sweeper";
+    type Key = LedgerKey;
+
+    async fn reconcile(
+        &self,
+        context: &ReconcileContext,
+        LedgerKey(project): LedgerKey,
+    ) -> Result<Outcome, ReconcileError> {
+        let Some(ledgers) = &self.ledgers else {
+            return Ok(Outcome::Settled);
+        };
+        if !self.left.has(&project) {
+            self.forget(ledgers, &project);
+            return Ok(Outcome::Gone);
+        }
+        let swept = match ledgers.to_sweep(&project) {
+            Ok(ledger) => self.sweep(context, &ledger).await?,
+            Err(problem) => Err(problem),
+        };
+        let is_over = match swept {
+            Ok(true) => self.left.is_clean(&project, LATE).await,
+            Ok(false) => {
+                lock(&self.failing).remove(&project);
+                self.left.is_unclean(&project).await;
+                return Ok(Outcome::Again(SOON));
+            }
+            Err(problem) if problem.remedy == Remedy::ProjectGone => true,
+            Err(problem) => return Ok(Outcome::Again(self.failed(&project, &problem))),
+        };
+        lock(&self.failing).remove(&project);
+        if !is_over {
+            return Ok(Outcome::Again(LATE));
+        }
+        self.left.remove(context, &self.writer, &project).await?;
+        self.forget(ledgers, &project);
+        info!(%project, "no Instance of this cell has left a claim in the project");
+        Ok(Outcome::Gone)
+    }
+}
+
+impl QuotaSweeper {
+    /// Makes the controller. `ledgers` is `None` if the cell does not enforce quota.
+    pub(crate) fn new(
+        cell: Arc<CellCaches>,
+        ledgers: Option<Arc<Ledgers>>,
+        left: Arc<LeftClaims>,
+        metrics: &Metrics,
+    ) -> Self {
+        Self {
+            cell,
+            writer: Writer::new(Self::NAME, metrics),
+            ledgers,
+            left,
+            failing: Mutex::default(),
+        }
+    }
+
+    /// Deletes the claims in a project whose Instances are gone. Returns whether there was none.
+    async fn sweep(
+        &self,
+        context: &ReconcileContext,
+        ledger: &ProjectLedger,
+    ) -> Result<Result<bool, LedgerProblem>, ReconcileError> {
+        let claims = match ledger.claims_of(&self.cell.name).await {
+            Ok(claims) => claims,
+            Err(problem) => return Ok(Err(problem)),
+        };
+        let mut claimed = Vec::with_capacity(claims.len());
+        for claim in claims {
+            if let Some(key) = owner(claim.meta()) {
+                let holder = self.holder(&key).await?;
+                claimed.push(Claimed { claim, holder });
+            }
+        }
+        let plan = sweep(claimed);
+        for claim in &plan.delete {
+            if let Err(problem) = self.delete(context, ledger, claim).await {
+                return Ok(Err(problem));
+            }
+        }
+        Ok(Ok(plan.is_clean))
+    }
+
+    async fn delete(
+        &self,
+        context: &ReconcileContext,
+        ledger: &ProjectLedger,
+        claim: &PartialClaim,
+    ) -> Result<(), LedgerProblem> {
+        let upstream = Upstream {
+            project: ledger.project().clone(),
+            namespace: claim.metadata.namespace.clone().unwrap_or_default(),
+        };
+        ledger
+            .delete(&self.writer, context, &upstream, claim)
+            .await?;
+        let name = claim.metadata.name.as_deref();
+        info!(%upstream, name, "claim of an Instance that is gone deleted");
+        Ok(())
+    }
+
+    /// Returns what is known of the Instance of a claim.
+    async fn holder(&self, key: &ObjectKey) -> Result<Holder, ReconcileError> {
+        if let Some(metadata) = self.cell.instances.metadata_of(&key.namespace, &key.name) {
+            return Ok(Holder::of(&metadata));
+        }
+        // The cache of Instances may be behind.
+        let instances =
+            Collection::<PartialObjectMeta<Instance>>::new(&self.cell.client, &key.namespace, None);
+        let instance = instances.read(&key.name).await?;
+        Ok(match instance {
+            Some(instance) if is_terminating(&instance) => Holder::Ends,
+            Some(_) => Holder::Lives,
+            None => Holder::Gone,
+        })
+    }
+
+    /// Returns when a project without a usable answer is asked again.
+    fn failed(&self, project: &ProjectName, problem: &LedgerProblem) -> Duration {
+        let mut failing = lock(&self.failing);
+        let is_new = !failing.contains_key(project);
+        let since = *failing.entry(project.clone()).or_insert_with(Instant::now);
+        if is_new {
+            let problem = &problem.message;
+            info!(%project, problem, "claims that Instances have left cannot be looked for");
+        }
+        let passed = SignedDuration::try_from(since.elapsed()).unwrap_or(SignedDuration::MAX);
+        interval(SWEPT, passed)
+    }
+
+    /// Drops the client of a project that has no Instance in this cell.
+    fn forget(&self, ledgers: &Ledgers, project: &ProjectName) {
+        lock(&self.failing).remove(project);
+        if !self.cell.has_instances_of(project) {
+            ledgers.forget(project);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Decides which claims in a project are left by Instances that are gone.
+
+use api::labels;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+
+use crate::quota::claim::instance_name;
+use crate::runtime::keys::ObjectKey;
+
+/// What is known of the Instance of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Holder {
+    /// It exists. `quota` maintains its claim.
+    Lives,
+    /// It is terminating. `quota` may release it without proof that its claim is gone.
+    Ends,
+    /// The cell does not have it.
+    Gone,
+}
+
+impl Holder {
+    /// Returns what the metadata of an Instance say.
+    pub(super) fn of(instance: &ObjectMeta) -> Self {
+        match instance.deletion_timestamp {
+            Some(_) => Self::Ends,
+            None => Self::Lives,
+        }
+    }
+}
+
+/// A claim of this cell, and what is known of its Instance.
+#[derive(Clone, Debug)]
+pub(super) struct Claimed<C> {
+    pub(super) claim: C,
+    pub(super) holder: Holder,
+}
+
+/// What is to do in a project.
+#[derive(Clone, Debug)]
+pub(super) struct Sweep<C> {
+    /// Claims whose Instances are gone.
+    pub(super) delete: Vec<C>,
+    /// Whether all claims belong to Instances that do not end.
+    pub(super) is_clean: bool,
+}
+
+/// Returns the Instance that a claim is for.
+pub(super) fn owner(claim: &ObjectMeta) -> Option<ObjectKey> {
+    let namespace = claim.labels.as_ref()?.get(labels::INSTANCE_NAMESPACE)?;
+    Some(ObjectKey {
+        namespace: namespace.clone(),
+        name: instance_name(claim)?.to_owned(),
+    })
+}
+
+/// Plans for all claims of this cell in a project.
+pub(super) fn sweep<C: Resource>(claimed: Vec<Claimed<C>>) -> Sweep<C> {
+    let is_clean = claimed.iter().all(|it| it.holder == Holder::Lives);
+    let delete = claimed
+        .into_iter()
+        .filter(|it| it.holder == Holder::Gone && it.claim.meta().deletion_timestamp.is_none());
+    Sweep {
+        delete: delete.map(|it| it.claim).collect(),
+        is_clean,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::quota::ResourceClaim;
+    use kube::ResourceExt;
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixtures::object;
+
+    fn claim(name: &str, is_terminating: bool) -> ResourceClaim {
+        let deleted = is_terminating.then_some("2026-11-21T09:59:00Z");
+        object(json!({
+            "metadata": {"name": name, "deletionTimestamp": deleted}, "spec": {"requests": []},
+        }))
+    }
+
+    #[test]
+    fn only_claims_of_instances_that_are_gone_are_deleted() {
+        for (claims, delete, is_clean) in [
+            (vec![], vec![], true),
+            (vec![("a", false, Holder::Lives)], vec![], true),
+            // A claim that is being deleted may stay for long.
+            (vec![("a", true, Holder::Gone)], vec![], false),
+            (vec![("a", false, Holder::Ends)], vec![], false),
+            (
+                vec![
+                    ("a", false, Holder::Lives),
+                    ("b", false, Holder::Gone),
+                    ("c", false, Holder::Gone),
+                ],
+                vec!["b", "c"],
+                false,
+            ),
+        ] {
+            let claimed = claims
+                .iter()
+                .map(|&(name, is_terminating, holder)| Claimed {
+                    claim: claim(name, is_terminating),
+                    holder,
+                });
+            let plan = sweep(claimed.collect());
+            let names: Vec<_> = plan.delete.iter().map(ResourceExt::name_any).collect();
+            assert_eq!(
+                (names, plan.is_clean),
+                (delete.iter().map(ToString::to_string).collect(), is_clean),
+                "{claims:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_claim_names_its_instance() {
+        let of = |metadata| owner(&object::<ObjectMeta>(metadata)).map(|it| format!("{it:?}"));
+        let labels = json!({labels::INSTANCE_NAMESPACE: "ns-1"});
+        let named = json!({api::annotations::INSTANCE_NAME: "web-0"});
+        let own = json!({"name": "any", "labels": labels, "annotations": named});
+        assert_eq!(of(own), Some("ns-1/web-0".to_owned()));
+        let former = json!({"name": "instance-web-1", "labels": labels});
+        assert_eq!(of(former), Some("ns-1/web-1".to_owned()));
+        for other in [
+            json!({"name": "any", "labels": labels}),
+            json!({"name": "instance-web-1"}),
+        ] {
+            assert_eq!(of(other), None);
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The record of the projects in which Instances of the cell may have left claims: an annotation on the Namespace
+//! `default` of the cell, which always exists.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::annotations::LEFT_CLAIMS;
+use api::{DEFAULT_NAMESPACE, ProjectName};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::PartialObjectMetaExt;
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use tracing::warn;
+
+use crate::cell::CellCaches;
+use crate::objects::Namespace;
+use crate::runtime::write::{Collection, Writer};
+use crate::runtime::{ReconcileContext, ReconcileError};
+
+/// Writes the record.
+pub(crate) struct LeftClaims {
+    cell: Arc<CellCaches>,
+    /// Since when nothing was found in each project of the record. The lock is held while the record is written: many
+    /// Instances can end at once.
+    clean: Mutex<HashMap<ProjectName, Instant>>,
+}
+
+impl LeftClaims {
+    pub(crate) fn new(cell: Arc<CellCaches>) -> Self {
+        Self {
+            cell,
+            clean: Mutex::default(),
+        }
+    }
+
+    /// Returns whether a project is in the record.
+    pub(super) fn has(&self, project: &ProjectName) -> bool {
+        self.namespace()
+            .is_some_and(|namespace| recorded(&namespace).contains(project))
+    }
+
+    /// Adds a project to the record.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError`] if the write can succeed later. A refused write is logged: it must hold no Instance up.
+    pub(in crate::quota) async fn add(
+        &self,
+        context: &ReconcileContext,
+        writer: &Writer,
+        project: &ProjectName,
+    ) -> Result<(), ReconcileError> {
+        let mut clean = self.clean.lock().await;
+        clean.remove(project);
+        let added = self
+            .write(context, writer, |projects| projects.insert(project.clone()))
+            .await;
+        match added {
+            Err(error) if is_refusal(&error) => {
+                warn!(%project, %error, "claims that Instances leave in the project are forgotten with this process");
+                Ok(())
+            }
+            added => added,
+        }
+    }
+
+    /// Removes a project from the record.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::Api`], also if the Namespace has changed since it was read.
+    pub(super) async fn remove(
+        &self,
+        context: &ReconcileContext,
+        writer: &Writer,
+        project: &ProjectName,
+    ) -> Result<(), ReconcileError> {
+        let mut clean = self.clean.lock().await;
+        self.write(context, writer, |projects| projects.remove(project))
+            .await?;
+        clean.remove(project);
+        Ok(())
+    }
+
+    /// Notes that nothing was found in a project. Returns whether nothing was found for this time, and no Instance has
+    /// left a claim meanwhile.
+    pub(super) async fn is_clean(&self, project: &ProjectName, time: Duration) -> bool {
+        let mut clean = self.clean.lock().await;
+        let since = clean.entry(project.clone()).or_insert_with(Instant::now);
+        since.elapsed() >= time
+    }
+
+    /// Notes that something was found in a project.
+    pub(super) async fn is_unclean(&self, project: &ProjectName) {
+        self.clean.lock().await.remove(project);
+    }
+
+    fn namespace(&self) -> Option<ObjectMeta> {
+        self.cell.namespaces.metadata_of("", DEFAULT_NAMESPACE)
+    }
+
+    /// Writes the record after this change, which returns whether it has changed anything. The API server refuses the
+    /// write if the cache is behind.
+    async fn write(
+        &self,
+        context: &ReconcileContext,
+        writer: &Writer,
+        change: impl FnOnce(&mut BTreeSet<ProjectName>) -> bool,
+    ) -> Result<(), ReconcileError> {
+        let namespace = self.namespace().unwrap_or_else(|| ObjectMeta {
+            name: Some(DEFAULT_NAMESPACE.to_owned()),
+            ..ObjectMeta::default()
+        });
+        let mut projects = recorded(&namespace);
+        if !change(&mut projects) {
+            return Ok(());
+        }
+        let namespaces = Collection::of_plane(&self.cell.client, Some(&self.cell.namespaces));
+        let namespace: Namespace = namespace.into_response_partial();
+        writer
+            .patch_metadata(context, &namespaces, &namespace, metadata(&projects))
+            .await
+            .map(drop)
+    }
+}
+
+/// Returns whether the API server has answered, and does not only know a newer version of the Namespace. If it cannot
+/// answer at present, the finalizer stays too.
+fn is_refusal(error: &ReconcileError) -> bool {
+    let ReconcileError::Api { source, .. } = error else {
+        return false;
+    };
+    matches!(source.as_ref(), kube::Error::Api(status) if status.code != 409)
+}
+
+/// Returns the projects in the record of the Namespace with this metadata.
+pub(super) fn recorded(namespace: &ObjectMeta) -> BTreeSet<ProjectName> {
+    let annotations = namespace.annotations.as_ref();
+    let record = annotations.and_then(|it| it.get(LEFT_CLAIMS));
+    let names = record.and_then(|record| serde_json::from_str::<Vec<String>>(record).ok());
+    let names = names.unwrap_or_default().into_iter();
+    names
+        .filter_map(|name| ProjectName::new(name).ok())
+        .collect()
+}
+
+/// Returns the metadata to write for a record of these projects.
+fn metadata(projects: &BTreeSet<ProjectName>) -> Value {
+    let names: Vec<_> = projects.iter().map(ProjectName::as_str).collect();
+    let record = (!names.is_empty()).then(|| json!(names).to_string());
+    json!({"annotations": {LEFT_CLAIMS: record}})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::object;
+
+    #[test]
+    fn a_record_is_a_list_of_projects() {
+        for (record, expected) in [
+            (json!("no list"), &[][..]),
+            (json!("null"), &[]),
+            (json!(r#"["p","","Q","a"]"#), &["a", "p"]),
+        ] {
+            let namespace: ObjectMeta = object(json!({
+                "name": "default", "annotations": {LEFT_CLAIMS: record},
+            }));
+            let projects = recorded(&namespace);
+            let names: Vec<_> = projects.iter().map(ProjectName::as_str).collect();
+            assert_eq!(names, expected, "{record}");
+        }
+        let written = |projects: &[&str]| {
+            let projects = projects.iter().map(|it| ProjectName::new(*it).unwrap());
+            metadata(&projects.collect())["annotations"][LEFT_CLAIMS].clone()
+        };
+        assert_eq!(written(&["p", "a"]), json!(r#"["a","p"]"#));
+        assert_eq!(written(&[]), Value::Null);
+    }
+}
