@@ -66,6 +66,8 @@ pub(crate) struct QuotaController {
     ledgers: Option<Arc<Ledgers>>,
     /// When a claim was last made for each Instance whose claim was denied.
     tries: Mutex<HashMap<ClaimKey, Timestamp>>,
+    /// The terminating Instances that have waited for something else too, and since when they wait only for their claim.
+    ending: Mutex<HashMap<ClaimKey, Option<Timestamp>>>,
     left: Arc<LeftClaims>,
     waiting: WaitingInstances<ClaimKey>,
 }
@@ -93,6 +95,7 @@ impl Controller for QuotaController {
             self.note_waiting(&key, None);
             return self.release(context, &key, instance).await;
         }
+        lock(&self.ending).remove(&key);
         let Some(instance) = self.cell.instances.get(&key.namespace, &key.name)? else {
             return self.clean(context, &key).await;
         };
@@ -114,6 +117,7 @@ impl QuotaController {
             writer: Writer::new(Self::NAME, metrics),
             ledgers,
             tries: Mutex::default(),
+            ending: Mutex::default(),
             left,
             waiting: WaitingInstances::new(metrics, Metrics::quota_waiting),
         }
@@ -318,6 +322,7 @@ impl QuotaController {
     /// Forgets an Instance that is gone, and the client of its project if it was the last one.
     fn forget(&self, key: &ClaimKey) {
         self.tries().remove(key);
+        lock(&self.ending).remove(key);
         self.waiting.forget(key);
         if let (Some(ledgers), Some(project)) = (&self.ledgers, &key.project)
             && !self.cell.has_instances_of(project)

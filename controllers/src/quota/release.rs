@@ -4,13 +4,15 @@
 //! WorkloadDeployment.
 
 use api::finalizers;
+use jiff::Timestamp;
 use kube::ResourceExt;
 use multicluster::Outcome;
 use tracing::{info, warn};
 
-use super::plan::ending::end;
+use super::plan::ending::{end, is_last};
 use super::plan::{ClaimProof, Ledger, Plan, QuotaStep, Remedy};
 use super::{DISPUTED, PartialInstance, QuotaController, STEPS_MAX};
+use crate::lock::lock;
 use crate::objects::{has_finalizer, is_terminating};
 use crate::runtime::keys::ClaimKey;
 use crate::runtime::write::Collection;
@@ -27,9 +29,14 @@ impl QuotaController {
         if !has_finalizer(&instance, finalizers::QUOTA_CLAIM) {
             return Ok(Outcome::Settled);
         }
+        let last_since = self.note_ending(context, key, &instance);
+        if !is_last(&instance) {
+            return Ok(Outcome::Settled);
+        }
         for _ in 0..STEPS_MAX {
             let mut access = self.look(key, None).await;
-            let Plan { step, look_again } = end(&instance, &access.ledger, context.now());
+            let Plan { step, look_again } =
+                end(&instance, &access.ledger, last_since, context.now());
             let proof = match step {
                 Some(QuotaStep::Release(proof)) => proof,
                 Some(QuotaStep::DeleteClaim) => {
@@ -39,7 +46,8 @@ impl QuotaController {
                         continue;
                     };
                     info!(?key, problem = problem.message, "the claim is not deleted");
-                    let Plan { step, look_again } = end(&instance, &access.ledger, context.now());
+                    let Plan { step, look_again } =
+                        end(&instance, &access.ledger, last_since, context.now());
                     match step {
                         Some(QuotaStep::Release(proof)) => proof,
                         _ => return Ok(look_again.map_or(Outcome::Settled, Outcome::Again)),
@@ -63,6 +71,26 @@ impl QuotaController {
             return Ok(Outcome::Settled);
         }
         Ok(Outcome::Again(DISPUTED))
+    }
+
+    /// Returns since when a terminating Instance waits only for its claim. Without a former observation of this process,
+    /// this is the time of its deletion, so that no restart makes the wait longer.
+    fn note_ending(
+        &self,
+        context: &ReconcileContext,
+        key: &ClaimKey,
+        instance: &PartialInstance,
+    ) -> Option<Timestamp> {
+        let mut ending = lock(&self.ending);
+        if !is_last(instance) {
+            ending.insert(key.clone(), None);
+            return None;
+        }
+        let deleted = instance.metadata.deletion_timestamp.as_ref();
+        match ending.get_mut(key) {
+            None => deleted.map(|it| it.0),
+            Some(since) => Some(*since.get_or_insert_with(|| context.now())),
+        }
     }
 
     /// Records that the claim of an Instance that ends may still exist.

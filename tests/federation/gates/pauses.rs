@@ -76,6 +76,12 @@ async fn pause(gated: &GatedFederation, length: Duration) -> anyhow::Result<()> 
         is_ending,
     )
     .await?;
+    // The claim is deleted after the other finalizers have gone.
+    wait::eventually("the claim is to be deleted", WITHIN, || async {
+        ensure!(claim_stays.hits() > 0, "no request");
+        Ok(())
+    })
+    .await?;
     let project = gated.federation.project();
     let position = AuditPosition::now([project])?;
     create(&space, FRESH).await?;
@@ -83,10 +89,7 @@ async fn pause(gated: &GatedFederation, length: Duration) -> anyhow::Result<()> 
     wait::until(&space.on_hub(), "fresh-us-dfw", "there", WITHIN, is_there).await?;
 
     let (paused, begin) = (PausedPlane::new(project)?, Instant::now());
-    ensure!(
-        gate_stays.hits() > 0 && claim_stays.hits() > 0,
-        "no fault was injected"
-    );
+    ensure!(gate_stays.hits() > 0, "no fault was injected");
     drop((gate_stays, claim_stays));
     until_told(&space, FRESH).await?;
     let has_started = |it: &Instance| gates(it).is_empty();

@@ -9,14 +9,29 @@ use kube::ResourceExt;
 use super::{ClaimProof, Ledger, Plan, QuotaStep, Remedy};
 use crate::objects::{has_finalizer, is_terminating};
 
-/// How long a terminating Instance waits for a quota system that does not answer. The claim is deleted later.
+/// How long a terminating Instance that waits for nothing else waits for the proof that its claim is gone. The claim is
+/// deleted later.
 const HOLD_MAX: SignedDuration = SignedDuration::from_mins(2);
 /// The longest wait of a terminating Instance before the quota system is asked again.
 const ASKED_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 
-/// Plans for a terminating Instance. Its metadata are sufficient.
-pub(in crate::quota) fn end(instance: &impl ResourceExt, ledger: &Ledger, now: Timestamp) -> Plan {
-    if !has_finalizer(instance, finalizers::QUOTA_CLAIM) {
+/// Returns whether the finalizer of the claim is the last one. The others come first: while a machine may run, nobody
+/// else may get its quota.
+pub(in crate::quota) fn is_last(instance: &impl ResourceExt) -> bool {
+    let mut finalizers = instance.finalizers().iter();
+    finalizers.all(|it| it == finalizers::QUOTA_CLAIM)
+}
+
+/// Plans for a terminating Instance. Its metadata are sufficient. `last_since` is the time since when it waits only for
+/// its claim.
+pub(in crate::quota) fn end(
+    instance: &impl ResourceExt,
+    ledger: &Ledger,
+    last_since: Option<Timestamp>,
+    now: Timestamp,
+) -> Plan {
+    if !has_finalizer(instance, finalizers::QUOTA_CLAIM) || !is_last(instance) {
+        // The removal of another finalizer triggers the next reconciliation.
         return Plan::default();
     }
     match ledger {
@@ -31,8 +46,7 @@ pub(in crate::quota) fn end(instance: &impl ResourceExt, ledger: &Ledger, now: T
         }
         Ledger::Disabled | Ledger::Unidentified(_) | Ledger::Failed(_) => {}
     }
-    let deleted = instance.meta().deletion_timestamp.as_ref();
-    let passed = deleted.map_or(SignedDuration::ZERO, |it| now.duration_since(it.0));
+    let passed = last_since.map_or(SignedDuration::ZERO, |since| now.duration_since(since));
     let left = HOLD_MAX.saturating_sub(passed).min(ASKED_AGAIN);
     match Duration::try_from(left) {
         Ok(left) if !left.is_zero() => Plan::after(left),

@@ -2,6 +2,7 @@
 
 use api::instance::{InstanceControllerSpec, SchedulingGate};
 use api::{annotations, condition};
+use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::ending::end;
@@ -394,9 +395,8 @@ fn without_enforcement_a_gate_of_an_earlier_time_is_opened() {
 #[test]
 fn an_instance_ends_when_its_claim_is_gone_or_after_two_minutes() {
     let ending = |seconds: i64, ledger: &Ledger| {
-        let mut instance = Case::new(Ledger::Disabled).instance;
-        instance.metadata.deletion_timestamp = object(json!(before(seconds)));
-        short(&end(&instance, ledger, now()))
+        let instance = Case::new(Ledger::Disabled).instance;
+        short(&end(&instance, ledger, Some(before(seconds)), now()))
     };
     assert_eq!(ending(0, &granted_claim()), "DeleteClaim");
     assert_eq!(ending(0, &Ledger::Known(None)), "Release(NoClaim)");
@@ -419,7 +419,29 @@ fn an_instance_ends_when_its_claim_is_gone_or_after_two_minutes() {
     }
     let mut released = Case::new(Ledger::Disabled).instance;
     released.metadata.finalizers = None;
-    assert_eq!(short(&end(&released, &granted_claim(), now())), "");
+    let plan = end(&released, &granted_claim(), None, now());
+    assert_eq!(plan, Plan::default());
+}
+
+/// I-31: the provider still runs the machine, or the hub still has the Instance.
+#[test]
+fn a_claim_outlives_the_other_finalizers() {
+    for other in [
+        finalizers::INSTANCE_CONTROLLER,
+        "provider.example.com/machine",
+    ] {
+        let mut ending = Case::new(Ledger::Disabled).instance;
+        ending.finalizers_mut().push(other.to_owned());
+        for ledger in [
+            granted_claim(),
+            Ledger::Known(None),
+            unavailable(),
+            Ledger::Disabled,
+        ] {
+            let plan = end(&ending, &ledger, Some(before(1000)), now());
+            assert_eq!(plan, Plan::default(), "{other}");
+        }
+    }
 }
 
 #[test]

@@ -16,6 +16,42 @@ async fn a_claim_ends_with_its_instance() {
     assert!(system.claim().is_none() && system.instance().is_none());
 }
 
+/// I-31: another Instance must not get the quota while the machine runs. The two minutes begin when nothing else is
+/// awaited.
+#[tokio::test(start_paused = true)]
+async fn a_claim_ends_after_the_machine() {
+    let system = System::start(new_instance()).await;
+    system.reconcile().await;
+    system.grant(CLAIM);
+    system.reconcile().await;
+    let cell = &system.planes.cell;
+    cell.modify::<Instance>(HUB_NAMESPACE, NAME, |instance| {
+        let finalizers = ["provider.example.com/machine", finalizers::QUOTA_CLAIM];
+        instance["metadata"]["finalizers"] = json!(finalizers);
+    });
+    system.delete_instance().await;
+    let requests = system.project.requests();
+    for clock in [now, || now() + SignedDuration::from_mins(30)] as [Clock; 2] {
+        assert_eq!(system.reconcile_at(clock).await, Outcome::Settled);
+    }
+    assert_eq!(system.project.requests(), requests);
+    assert!(system.claim().is_some());
+    cell.modify::<Instance>(HUB_NAMESPACE, NAME, |instance| {
+        instance["metadata"]["finalizers"] = json!([finalizers::QUOTA_CLAIM]);
+    });
+    settle().await;
+    system.writes();
+    system.project.fail(Fault::hang());
+    let later: Clock = || now() + SignedDuration::from_mins(30);
+    let again = Outcome::Again(Duration::from_secs(5));
+    assert_eq!(system.reconcile_at(later).await, again);
+    system.project.heal();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    system.reconcile_at(later).await;
+    assert_eq!(system.writes(), [DELETE, INSTANCE]);
+    assert!(system.claim().is_none() && system.instance().is_none());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_ledger_that_does_not_answer_holds_an_instance_for_two_minutes() {
     let system = System::start(new_instance()).await;
