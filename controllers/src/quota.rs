@@ -34,7 +34,7 @@ use tracing::warn;
 use crate::cell::CellCaches;
 use crate::gate;
 use crate::lock::lock;
-use crate::objects::{StringMap, is_terminating};
+use crate::objects::{StringMap, has_finalizer, is_terminating};
 use crate::runtime::keys::ClaimKey;
 use crate::runtime::triggers::lookups::CellLookups;
 use crate::runtime::wiring::Controller;
@@ -130,11 +130,16 @@ impl QuotaController {
         key: &ClaimKey,
         instance: Arc<Instance>,
     ) -> Result<Outcome, ReconcileError> {
-        if !is_managed(&instance) || is_put_off(&instance) {
+        let watched = self.watched_claims(key);
+        let is_put_off = is_put_off(&instance);
+        let holds_nothing = || {
+            !has_finalizer(instance.as_ref(), finalizers::QUOTA_CLAIM)
+                || (watched.is_empty() && self.follows_claims(key))
+        };
+        if !is_managed(&instance) || (is_put_off && holds_nothing()) {
             self.note_waiting(key, None);
             return Ok(Outcome::Settled);
         }
-        let watched = self.watched_claims(key);
         if is_settled(&instance) && watched.iter().any(|claim| is_granted(claim)) {
             self.note_waiting(key, None);
             return Ok(Outcome::Settled);
@@ -147,7 +152,8 @@ impl QuotaController {
         }
         // A watch that is behind can show a claim without a UID that was made for a former Instance.
         let usable = watched.into_iter().find(|claim| {
-            is_granted(claim)
+            !is_put_off
+                && is_granted(claim)
                 && claim::is_of(claim.meta(), instance.meta())
                 && fits(claim, &instance, &requests)
         });
@@ -309,6 +315,13 @@ impl QuotaController {
         {
             ledger.forget_room();
         }
+    }
+
+    /// Returns whether the watch shows all claims of the project of an Instance.
+    fn follows_claims(&self, key: &ClaimKey) -> bool {
+        let ledgers = self.ledgers.as_ref().zip(key.project.as_ref());
+        let ledger = ledgers.and_then(|(ledgers, project)| ledgers.used(project));
+        ledger.is_some_and(|ledger| ledger.follows_claims())
     }
 
     fn last_try(&self, key: &ClaimKey) -> Option<Timestamp> {

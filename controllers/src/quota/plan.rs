@@ -151,7 +151,7 @@ pub(super) fn is_managed(instance: &Instance) -> bool {
     is_gated(instance) || has_finalizer(instance, finalizers::QUOTA_CLAIM)
 }
 
-/// Returns whether an Instance asks for no quota because it is suspended and has never run. One that has run keeps its
+/// Returns whether an Instance holds no quota because it is suspended and has never run. One that has run keeps its
 /// claim.
 pub(super) fn is_put_off(instance: &Instance) -> bool {
     instance.is_suspended() && is_gated(instance)
@@ -188,6 +188,9 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     if !is_managed(instance) {
         return Plan::default();
     }
+    if is_put_off(instance) {
+        return put_off(observed);
+    }
     match observed.ledger {
         Ledger::Disabled if is_gated(instance) => granted(
             observed,
@@ -216,6 +219,19 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
             None => Plan::step(QuotaStep::CreateClaim),
         },
         Ledger::Known(Some(claim)) => of_claim(observed, claim),
+    }
+}
+
+/// Plans for an Instance that needs no quota now. A claim can be left from before the suspension.
+fn put_off(observed: &Observed<'_>) -> Plan {
+    match observed.ledger {
+        Ledger::Known(Some(claim)) if is_terminating(claim.as_ref()) => Plan::after(SOON),
+        Ledger::Known(Some(_)) => Plan::step(QuotaStep::DeleteClaim),
+        Ledger::Failed(problem) => {
+            let age = age(observed.instance.meta(), observed.now);
+            Plan::after(until_repeat(problem, age))
+        }
+        Ledger::Known(None) | Ledger::Disabled | Ledger::Unidentified(_) => Plan::default(),
     }
 }
 
@@ -383,6 +399,7 @@ fn stored(instance: &Instance) -> Option<&Condition> {
 pub(super) fn waiting_since(instance: &Instance) -> Option<Timestamp> {
     let created = || instance.metadata.creation_timestamp.as_ref().map(|it| it.0);
     match stored(instance) {
+        _ if is_put_off(instance) => None,
         Some(granted) if granted.is_true() => None,
         _ if is_gated(instance) => created(),
         Some(waiting) => Some(waiting.last_transition_time.0),

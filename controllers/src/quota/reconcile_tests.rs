@@ -223,9 +223,9 @@ async fn a_grant_costs_three_writes_and_then_none() {
     assert_eq!(claim.spec.consumer_ref.unwrap().name, "p");
 }
 
-/// An Instance that has never run claims nothing while it is suspended. Its gate stays closed, and opens soon after.
+/// An Instance that has never run holds nothing while it is suspended. Its gate stays closed, and opens soon after.
 #[tokio::test(start_paused = true)]
-async fn a_suspended_instance_claims_nothing_new_and_keeps_its_claim() {
+async fn a_suspended_instance_holds_nothing_unless_it_has_run() {
     let set = async |system: &System, suspended: Option<bool>| {
         let cell = &system.planes.cell;
         cell.modify::<Instance>(HUB_NAMESPACE, NAME, |instance| {
@@ -237,27 +237,38 @@ async fn a_suspended_instance_claims_nothing_new_and_keeps_its_claim() {
         });
         settle().await;
     };
-    let system = System::start(new_instance()).await;
-    set(&system, Some(true)).await;
-    assert_eq!(system.reconcile().await, Outcome::Settled);
-    assert_eq!(system.writes(), [""; 0]);
-    set(&system, None).await;
-    system.reconcile().await;
-    assert_eq!(system.writes(), [CREATE]);
-    // The grant arrives during a suspension.
-    set(&system, Some(true)).await;
-    system.grant(CLAIM);
-    assert_eq!(system.reconcile().await, Outcome::Settled);
-    assert_eq!(system.gates(), ["Network", "Quota"]);
-    assert!(system.claim().is_some());
-    set(&system, None).await;
-    system.reconcile().await;
-    assert_eq!(system.writes(), [CONDITION, INSTANCE]);
-    assert_eq!(system.gates(), ["Network"]);
-    set(&system, Some(true)).await;
-    system.reconcile().await;
-    assert_eq!(system.writes(), [""; 0]);
-    assert!(system.claim().is_some());
+    for watches_quota in [false, true] {
+        let system = System::start_watched(new_instance(), true, watches_quota).await;
+        set(&system, Some(true)).await;
+        assert_eq!(system.reconcile().await, Outcome::Settled);
+        assert_eq!(system.writes(), [""; 0]);
+        set(&system, None).await;
+        system.reconcile().await;
+        assert_eq!(system.writes(), [CREATE]);
+        // The grant arrives during a suspension.
+        set(&system, Some(true)).await;
+        system.grant(CLAIM);
+        settle().await;
+        assert_eq!(system.reconcile().await, Outcome::Settled);
+        assert_eq!(system.writes(), [DELETE]);
+        assert_eq!(system.gates(), ["Network", "Quota"]);
+        // While the watch shows that there is no claim, the project is not asked.
+        let requests = system.project.requests();
+        assert_eq!(system.reconcile().await, Outcome::Settled);
+        assert_eq!(system.project.requests() == requests, watches_quota);
+        set(&system, None).await;
+        system.reconcile().await;
+        assert_eq!(system.writes(), [CREATE]);
+        system.grant(CLAIM);
+        settle().await;
+        system.reconcile().await;
+        assert_eq!(system.writes(), [CONDITION, INSTANCE]);
+        assert_eq!(system.gates(), ["Network"]);
+        set(&system, Some(true)).await;
+        system.reconcile().await;
+        assert_eq!(system.writes(), [""; 0]);
+        assert!(system.claim().is_some());
+    }
 }
 
 /// The write of the condition succeeds, and the process dies before the gate is opened.

@@ -332,6 +332,37 @@ fn a_denied_claim_holds_nothing_and_is_made_anew_after_a_while() {
     assert_eq!(unknown.plan(), "CreateClaim");
 }
 
+/// An Instance that has run keeps its claim.
+#[test]
+fn a_suspended_instance_that_has_never_run_gives_its_claim_back() {
+    let plan = |mut case: Case| {
+        let mut status = case.instance.status.take().unwrap_or_default();
+        status.suspended = Some(true);
+        case.instance.status = Some(status);
+        assert_eq!(waiting_since(&case.instance), None);
+        case.plan()
+    };
+    for held in [
+        granted_claim(),
+        denied_claim(&["Granted"]),
+        pending_claim(1),
+        claim_of(2, 1, &json!(null)),
+    ] {
+        assert_eq!(plan(Case::new(held.clone())), "DeleteClaim");
+        assert_eq!(
+            plan(Case::new(held).stored(DENIED, 2, 5).tried(1)),
+            "DeleteClaim"
+        );
+    }
+    assert_eq!(
+        plan(Case::new(granted_claim()).stored(GRANTED, 1, 5).open()),
+        ""
+    );
+    assert_eq!(plan(Case::new(Ledger::Known(None))), "");
+    assert_eq!(plan(Case::new(Ledger::Disabled)), "");
+    assert_eq!(plan(Case::new(unavailable())), "7 s");
+}
+
 #[test]
 fn a_revoked_grant_is_shown_and_changes_nothing_else() {
     let revoked = Case::new(denied_claim(&[])).stored(GRANTED, 1, 100).open();
