@@ -55,7 +55,7 @@ impl QuotaController {
                 }
                 _ => return Ok(look_again.map_or(Outcome::Settled, Outcome::Again)),
             };
-            if proof == ClaimProof::None && self.ledgers.is_some() {
+            if proof == ClaimProof::None {
                 self.leave(context, key).await?;
             }
             // Other finalizers may have been removed during the requests to the project.
@@ -105,7 +105,11 @@ impl QuotaController {
         context: &ReconcileContext,
         key: &ClaimKey,
     ) -> Result<(), ReconcileError> {
-        match self.upstream(key) {
+        let upstream = match self.ledgers {
+            Some(_) => self.upstream(key),
+            None => Err("the cell does not enforce quota".to_owned()),
+        };
+        match upstream {
             Ok(upstream) => {
                 self.left
                     .add(context, &self.writer, &upstream.project)

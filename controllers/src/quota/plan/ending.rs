@@ -44,7 +44,9 @@ pub(in crate::quota) fn end(
         Ledger::Failed(problem) if problem.remedy == Remedy::ProjectGone => {
             return Plan::step(QuotaStep::Release(ClaimProof::NoClaim));
         }
-        Ledger::Disabled | Ledger::Unidentified(_) | Ledger::Failed(_) => {}
+        // Nobody asks for the proof.
+        Ledger::Disabled => return Plan::step(QuotaStep::Release(ClaimProof::None)),
+        Ledger::Unidentified(_) | Ledger::Failed(_) => {}
     }
     let passed = last_since.map_or(SignedDuration::ZERO, |since| now.duration_since(since));
     let left = HOLD_MAX.saturating_sub(passed).min(ASKED_AGAIN);

@@ -442,12 +442,12 @@ fn an_instance_ends_when_its_claim_is_gone_or_after_two_minutes() {
         unavailable(),
         problem(Remedy::Correct, reason::PROJECT_NOT_FOUND),
         Ledger::Unidentified(String::new()),
-        Ledger::Disabled,
     ] {
         assert_eq!(ending(0, &ledger), "5 s");
         assert_eq!(ending(118, &ledger), "2 s");
         assert_eq!(ending(120, &ledger), "Release(None)");
     }
+    assert_eq!(ending(0, &Ledger::Disabled), "Release(None)");
     let mut released = Case::new(Ledger::Disabled).instance;
     released.metadata.finalizers = None;
     let plan = end(&released, &granted_claim(), None, now());

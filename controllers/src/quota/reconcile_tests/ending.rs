@@ -71,6 +71,16 @@ async fn a_ledger_that_does_not_answer_holds_an_instance_for_two_minutes() {
     assert_eq!(system.writes(), [RECORD, INSTANCE]);
 }
 
+/// The cell has enforced quota before. Nobody asks for the proof, so an Instance must not wait for it.
+#[tokio::test(start_paused = true)]
+async fn without_enforcement_an_instance_ends_at_once() {
+    let system = System::start_with(new_instance(), false).await;
+    system.delete_instance().await;
+    assert_eq!(system.reconcile().await, Outcome::Settled);
+    assert_eq!(system.writes(), [INSTANCE]);
+    assert!(system.instance().is_none());
+}
+
 /// The role of the cell in the project may lack `delete`.
 #[tokio::test(start_paused = true)]
 async fn a_ledger_that_refuses_only_the_deletion_holds_an_instance_for_two_minutes() {
