@@ -56,6 +56,9 @@ pub(crate) struct Ledgers {
     connect: ConnectLedger,
     /// `None` if claims are only read.
     watches: Option<Arc<QuotaWatches>>,
+    /// Whether a project was found. Only then, the absence of a project proves that it is gone: another control plane
+    /// would have none of the projects.
+    has_projects: Arc<AtomicBool>,
     projects: Mutex<HashMap<ProjectName, Arc<ProjectLedger>>>,
 }
 
@@ -66,9 +69,8 @@ pub(super) struct ProjectLedger {
     /// The pause of reads, and that of writes: the admission of the API server can fail while reads are answered.
     reads: Mutex<Pause>,
     writes: Mutex<Pause>,
-    /// Whether this client has found the project. Only then, its absence proves that it is gone: another control plane
-    /// does not have the project either.
-    was_found: AtomicBool,
+    /// The same as in [`Ledgers`].
+    has_projects: Arc<AtomicBool>,
     watches: Option<Arc<QuotaWatches>>,
     /// The claims of this cell, as far as the watch reports them. The watch begins with the first Instance.
     watched: OnceLock<WatchedClaims>,
@@ -127,6 +129,7 @@ impl Ledgers {
         Self {
             connect,
             watches: watches.map(Arc::new),
+            has_projects: Arc::default(),
             projects: Mutex::default(),
         }
     }
@@ -170,7 +173,7 @@ impl Ledgers {
             client,
             reads: Mutex::default(),
             writes: Mutex::default(),
-            was_found: AtomicBool::new(false),
+            has_projects: Arc::clone(&self.has_projects),
             buckets: Mutex::default(),
             listed: Mutex::default(),
         });
@@ -381,7 +384,7 @@ impl ProjectLedger {
         let error = match timeout(PATIENCE, request).await {
             Ok(Ok(answer)) => {
                 self.note_answer(pause);
-                self.was_found.store(true, Ordering::Relaxed);
+                self.has_projects.store(true, Ordering::Relaxed);
                 return Ok(answer);
             }
             Ok(Err(error)) => error,
@@ -393,8 +396,8 @@ impl ProjectLedger {
         match refusal(&self.project, &error) {
             Some(mut problem) => {
                 self.note_answer(pause);
-                let was_found = self.was_found.load(Ordering::Relaxed);
-                if problem.remedy == Remedy::ProjectGone && !was_found {
+                let has_projects = self.has_projects.load(Ordering::Relaxed);
+                if problem.remedy == Remedy::ProjectGone && !has_projects {
                     problem.remedy = Remedy::Correct;
                 }
                 Err(problem)

@@ -104,6 +104,26 @@ async fn only_the_control_plane_that_had_the_project_proves_that_it_is_gone() {
     }
 }
 
+/// The project was gone before the process reached it. The control plane has other projects, so it is the right one.
+#[tokio::test(start_paused = true)]
+async fn a_control_plane_that_has_another_project_proves_that_one_is_gone() {
+    let (gone, other) = (ApiServer::new(), ApiServer::new());
+    let answer = status(404, &the_project());
+    gone.fail(Fault::answer(404, json!(answer).to_string()));
+    let clients = [gone.client(), other.client()];
+    let connect: ConnectLedger =
+        Box::new(move |project| Ok(clients[usize::from(project.as_str() != "p")].clone()));
+    let ledgers = Ledgers::new(connect, None);
+    let cell = CellName::new("dfw1").unwrap();
+    let ask = async |project: &ProjectName| {
+        let claims = ledgers.of(project).unwrap().claims_of(&cell).await;
+        claims.err().map(|problem| problem.remedy)
+    };
+    assert_eq!(ask(&project()).await, Some(Remedy::Correct));
+    assert_eq!(ask(&ProjectName::new("other").unwrap()).await, None);
+    assert_eq!(ask(&project()).await, Some(Remedy::ProjectGone));
+}
+
 /// A project whose API server hangs holds an Instance up for some seconds, and the next Instances not at all.
 #[tokio::test(start_paused = true)]
 async fn a_hung_project_delays_only_itself_and_only_once() {

@@ -117,3 +117,24 @@ async fn a_record_that_is_refused_holds_no_instance_up() {
         assert_eq!(record(&system), None, "{code}");
     }
 }
+
+/// A project that was gone before the process reached it is asked ever more rarely, and without a watch.
+#[tokio::test(start_paused = true)]
+async fn a_project_that_gives_no_answer_is_asked_ever_more_rarely() {
+    let system = with_left_claim().await;
+    let system = system.restart(true);
+    system.project.heal();
+    system.project.fail(Fault::refuse(403));
+    let watches = system.project.watches();
+    let mut waits = Vec::new();
+    for pause in [0, 5 * 60, 6 * 60, 60 * 60] {
+        tokio::time::sleep(Duration::from_secs(pause)).await;
+        let Outcome::Again(wait) = system.sweep().await else {
+            panic!("the project is forgotten");
+        };
+        waits.push(wait.as_secs());
+    }
+    assert_eq!(waits, [10, 10, 60, 300]);
+    assert_eq!(system.project.watches(), watches);
+    assert!(record(&system).is_some());
+}
