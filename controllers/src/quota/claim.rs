@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::hub::upstream::Upstream;
 use crate::names;
+use crate::objects::StringMap;
 
 /// How the names of claims begin. Claims of other kinds are in the same namespace.
 const PREFIX: &str = "instance-";
@@ -62,6 +63,19 @@ impl Claimant<'_> {
             && has(labels::INSTANCE_NAMESPACE, self.namespace)
             && instance_name(claim) == Some(self.name)
     }
+}
+
+/// Returns the name of the Instance that a claim is for, if nothing else can be meant. `instance-<cell>-<instance>` may
+/// be a claim of this cell that has lost its annotations: then the Instance of the Go manager that it seems to be for
+/// does not exist, and no conclusion may follow from this.
+pub(super) fn certain_instance_name(claim: &ObjectMeta) -> Option<&str> {
+    let name = instance_name(claim)?;
+    let has_annotation = |it: &StringMap| it.contains_key(annotations::INSTANCE_NAME);
+    let cell = claim.labels.as_ref()?.get(labels::SOURCE_CLUSTER)?;
+    let rest = name.strip_prefix(cell.as_str());
+    let names_cell = rest.is_some_and(|rest| rest.starts_with('-'));
+    let is_certain = claim.annotations.as_ref().is_some_and(has_annotation) || !names_cell;
+    is_certain.then_some(name)
 }
 
 /// Returns the name of the Instance that a claim is for. A claim of the Go manager has it only in its own name.
@@ -195,6 +209,28 @@ mod tests {
         assert!(!claimant(&dfw2, "ns-1", "web-0").owns(&former));
         former.labels = None;
         assert!(!own.owns(&former));
+    }
+
+    /// Nobody may delete the claim of an Instance that lives because its annotations are lost.
+    #[test]
+    fn a_claim_without_annotations_that_may_be_of_this_cell_names_no_instance() {
+        let named = |name: &str, annotations: Value| {
+            let metadata: ObjectMeta = object(json!({
+                "name": name, "labels": {labels::SOURCE_CLUSTER: "dfw1"}, "annotations": annotations,
+            }));
+            certain_instance_name(&metadata).map(str::to_owned)
+        };
+        for (name, expected) in [
+            ("instance-web-0", Some("web-0")),
+            ("instance-dfw1-web-0", None),
+            ("instance-dfw12-web-0", Some("dfw12-web-0")),
+            ("other-web-0", None),
+        ] {
+            assert_eq!(named(name, json!({})).as_deref(), expected, "{name}");
+        }
+        let annotations = json!({annotations::INSTANCE_NAME: "dfw1-web-0"});
+        let own = named("instance-dfw1-dfw1-web-0", annotations);
+        assert_eq!(own.as_deref(), Some("dfw1-web-0"));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use api::quota::CONSUMER_NAME;
 use api::{ProjectName, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::claim::instance_name;
+use super::claim::certain_instance_name;
 use crate::hub::upstream::project;
 use crate::runtime::keys::ClaimKey;
 use crate::runtime::triggers::lookups::CellLookups;
@@ -41,7 +41,7 @@ pub(crate) const ON_CELL: &[Trigger<CellSource, dyn CellLookups, ClaimKey>] = &[
                 Some(ClaimKey {
                     project: cell.project_of(namespace),
                     namespace: namespace.clone(),
-                    name: instance_name(claim)?.to_owned(),
+                    name: certain_instance_name(claim)?.to_owned(),
                 })
             });
             keys.collect()
@@ -127,7 +127,8 @@ mod tests {
         let claim = |annotations| {
             metadata(json!({
                 "namespace": "default", "name": "instance-web-7",
-                "labels": {labels::INSTANCE_NAMESPACE: "ns-1"}, "annotations": annotations,
+                "labels": {labels::SOURCE_CLUSTER: "dfw1", labels::INSTANCE_NAMESPACE: "ns-1"},
+            "annotations": annotations,
             }))
         };
         let own = claim(json!({api::annotations::INSTANCE_NAME: "web-0"}));

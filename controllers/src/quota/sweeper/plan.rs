@@ -4,7 +4,7 @@ use api::labels;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 
-use crate::quota::claim::instance_name;
+use crate::quota::claim::certain_instance_name;
 use crate::runtime::keys::ObjectKey;
 
 /// What is known of the Instance of a claim.
@@ -49,7 +49,7 @@ pub(super) fn owner(claim: &ObjectMeta) -> Option<ObjectKey> {
     let namespace = claim.labels.as_ref()?.get(labels::INSTANCE_NAMESPACE)?;
     Some(ObjectKey {
         namespace: namespace.clone(),
-        name: instance_name(claim)?.to_owned(),
+        name: certain_instance_name(claim)?.to_owned(),
     })
 }
 
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_claim_names_its_instance() {
         let of = |metadata| owner(&object::<ObjectMeta>(metadata)).map(|it| format!("{it:?}"));
-        let labels = json!({labels::INSTANCE_NAMESPACE: "ns-1"});
+        let labels = json!({labels::SOURCE_CLUSTER: "dfw1", labels::INSTANCE_NAMESPACE: "ns-1"});
         let named = json!({api::annotations::INSTANCE_NAME: "web-0"});
         let own = json!({"name": "any", "labels": labels, "annotations": named});
         assert_eq!(of(own), Some("ns-1/web-0".to_owned()));
@@ -127,6 +127,7 @@ mod tests {
         for other in [
             json!({"name": "any", "labels": labels}),
             json!({"name": "instance-web-1"}),
+            json!({"name": "instance-dfw1-web-1", "labels": labels}),
         ] {
             assert_eq!(of(other), None);
         }
