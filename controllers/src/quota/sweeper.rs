@@ -34,8 +34,6 @@ use crate::runtime::{ReconcileContext, ReconcileError};
 use plan::{Claimed, Holder, owner, sweep};
 use record::LeftClaims;
 
-/// How long a claim that is about to go is waited for.
-const SOON: Duration = Duration::from_secs(5);
 /// A request that got no answer can still make a claim for this time. So the record stays until nothing was found twice,
 /// at this distance.
 const LATE: Duration = Duration::from_mins(1);
@@ -46,8 +44,8 @@ pub(crate) struct QuotaSweeper {
     /// `None` if the cell does not enforce quota.
     ledgers: Option<Arc<Ledgers>>,
     left: Arc<LeftClaims>,
-    /// Since when each project has had no usable answer.
-    failing: Mutex<HashMap<ProjectName, Instant>>,
+    /// Since when there has been no answer that some project is clean.
+    pending: Mutex<HashMap<ProjectName, Instant>>,
 }
 
 impl Controller for QuotaSweeper {
@@ -73,14 +71,13 @@ impl Controller for QuotaSweeper {
         let is_over = match swept {
             Ok(true) => self.left.is_clean(&project, LATE).await,
             Ok(false) => {
-                lock(&self.failing).remove(&project);
                 self.left.is_unclean(&project).await;
-                return Ok(Outcome::Again(SOON));
+                return Ok(Outcome::Again(self.again(&project, None)));
             }
             Err(problem) if problem.remedy == Remedy::ProjectGone => true,
-            Err(problem) => return Ok(Outcome::Again(self.failed(&project, &problem))),
+            Err(problem) => return Ok(Outcome::Again(self.again(&project, Some(&problem)))),
         };
-        lock(&self.failing).remove(&project);
+        lock(&self.pending).remove(&project);
         if !is_over {
             return Ok(Outcome::Again(LATE));
         }
@@ -104,7 +101,7 @@ impl QuotaSweeper {
             writer: Writer::new(Self::NAME, metrics),
             ledgers,
             left,
-            failing: Mutex::default(),
+            pending: Mutex::default(),
         }
     }
 
@@ -168,22 +165,22 @@ impl QuotaSweeper {
         })
     }
 
-    /// Returns when a project without a usable answer is asked again.
-    fn failed(&self, project: &ProjectName, problem: &LedgerProblem) -> Duration {
-        let mut failing = lock(&self.failing);
-        let is_new = !failing.contains_key(project);
-        let since = *failing.entry(project.clone()).or_insert_with(Instant::now);
-        if is_new {
-            let problem = &problem.message;
-            info!(%project, problem, "claims that Instances have left cannot be looked for");
+    /// Returns when a project that is not known to be clean is asked again.
+    fn again(&self, project: &ProjectName, problem: Option<&LedgerProblem>) -> Duration {
+        let mut pending = lock(&self.pending);
+        if !pending.contains_key(project)
+            && let Some(LedgerProblem { message, .. }) = problem
+        {
+            info!(%project, message, "claims that Instances have left cannot be looked for");
         }
+        let since = pending.entry(project.clone()).or_insert_with(Instant::now);
         let passed = SignedDuration::try_from(since.elapsed()).unwrap_or(SignedDuration::MAX);
         interval(SWEPT, passed)
     }
 
     /// Drops the client of a project that has no Instance in this cell.
     fn forget(&self, ledgers: &Ledgers, project: &ProjectName) {
-        lock(&self.failing).remove(project);
+        lock(&self.pending).remove(project);
         if !self.cell.has_instances_of(project) {
             ledgers.forget(project);
         }

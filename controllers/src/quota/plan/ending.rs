@@ -36,10 +36,8 @@ pub(in crate::quota) fn end(
     }
     match ledger {
         Ledger::Known(None) => return Plan::step(QuotaStep::Release(ClaimProof::NoClaim)),
-        // The API server has accepted the deletion.
-        Ledger::Known(Some(claim)) if is_terminating(claim.as_ref()) => {
-            return Plan::step(QuotaStep::Release(ClaimProof::NoClaim));
-        }
+        // The quota system may count it until its finalizers are gone.
+        Ledger::Known(Some(claim)) if is_terminating(claim.as_ref()) => {}
         Ledger::Known(Some(_)) => return Plan::step(QuotaStep::DeleteClaim),
         Ledger::Failed(problem) if problem.remedy == Remedy::ProjectGone => {
             return Plan::step(QuotaStep::Release(ClaimProof::NoClaim));

@@ -30,8 +30,8 @@ pub(super) const REFUSED: &Intervals = &[
     (SignedDuration::from_hours(1), Duration::from_mins(1)),
 ];
 
-/// How often the claims are looked for that Instances have left in a project that gives no usable answer, by the time
-/// since the first try.
+/// How often the claims are looked for that Instances have left in a project, by the time since the first try without
+/// an answer that there are none.
 pub(in crate::quota) const SWEPT: &Intervals = &[
     (SignedDuration::from_mins(10), Duration::from_secs(10)),
     (SignedDuration::from_hours(1), Duration::from_mins(1)),

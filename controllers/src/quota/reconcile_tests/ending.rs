@@ -52,6 +52,26 @@ async fn a_claim_ends_after_the_machine() {
     assert!(system.claim().is_none() && system.instance().is_none());
 }
 
+/// I-31: the quota system may count a claim that is being deleted.
+#[tokio::test(start_paused = true)]
+async fn an_instance_waits_until_its_claim_is_gone() {
+    let system = System::start(new_instance()).await;
+    system.reconcile().await;
+    system
+        .project
+        .modify::<ResourceClaim>("default", CLAIM, |claim| {
+            claim["metadata"]["finalizers"] = json!(["quota.example.com/release"]);
+        });
+    system.delete_instance().await;
+    let again = Outcome::Again(Duration::from_secs(5));
+    assert_eq!(system.reconcile().await, again);
+    assert_eq!(system.writes(), [DELETE]);
+    assert!(system.claim().is_some() && system.instance().is_some());
+    system.project.remove::<ResourceClaim>("default", CLAIM);
+    assert_eq!(system.reconcile().await, Outcome::Settled);
+    assert!(system.instance().is_none());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_ledger_that_does_not_answer_holds_an_instance_for_two_minutes() {
     let system = System::start(new_instance()).await;

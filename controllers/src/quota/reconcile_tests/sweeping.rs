@@ -93,7 +93,7 @@ async fn a_claim_of_an_instance_that_the_cell_has_stays() {
     let minute = Duration::from_mins(1);
     assert_eq!(system.sweep().await, Outcome::Again(minute));
     system.delete_instance().await;
-    let soon = Outcome::Again(Duration::from_secs(5));
+    let soon = Outcome::Again(Duration::from_secs(10));
     assert_eq!(system.sweep().await, soon);
     tokio::time::sleep(minute).await;
     assert_eq!(system.sweep().await, soon);
