@@ -44,7 +44,7 @@ use crate::waiting::WaitingInstances;
 pub use ledger::ConnectLedger;
 pub(crate) use ledger::{Ledgers, QuotaWatches};
 use plan::{
-    Ledger, Observed, Plan, QuotaStep, fits, is_denied, is_granted, is_managed, is_pending,
+    Ledger, Observed, Plan, QuotaStep, Try, fits, is_denied, is_granted, is_managed, is_pending,
     is_put_off, is_settled, plan, waiting_since,
 };
 pub(crate) use replacement::{Held, ReplacementQuota, asked_again};
@@ -65,7 +65,7 @@ pub(crate) struct QuotaController {
     /// `None` if the cell does not enforce quota.
     ledgers: Option<Arc<Ledgers>>,
     /// When a claim was last made for each Instance whose claim was denied.
-    tries: Mutex<HashMap<ClaimKey, Timestamp>>,
+    tries: Mutex<HashMap<ClaimKey, Try>>,
     /// The terminating Instances that have waited for something else too, and since when they wait only for their claim.
     ending: Mutex<HashMap<ClaimKey, Option<Timestamp>>>,
     left: Arc<LeftClaims>,
@@ -171,11 +171,12 @@ impl QuotaController {
                     self.writer
                         .shown_refusal(context, instance.as_ref(), problem.reason, text);
             }
+            let has_room = is_denied(&instance) && access.has_room(&requests);
             let plan = plan(&Observed {
                 instance: &instance,
                 ledger: &access.ledger,
                 requests: &requests,
-                has_room: is_denied(&instance) && access.has_room(&requests),
+                has_room,
                 is_watched: !self.watched_claims(key).is_empty(),
                 last_try: self.last_try(key),
                 now: context.now(),
@@ -186,6 +187,7 @@ impl QuotaController {
                 None => return Ok(look_again.map_or(Outcome::Settled, Outcome::Again)),
                 Some(QuotaStep::CreateClaim) => {
                     let uid = instance.uid().unwrap_or_default();
+                    self.note_new_try(context, key, has_room);
                     self.create(context, (key, &uid), &mut access, &requests)
                         .await;
                     match self.newest(key, &instance)? {
@@ -300,8 +302,18 @@ impl QuotaController {
         if let Ledger::Known(Some(claim)) = ledger
             && let Some(created) = &claim.metadata.creation_timestamp
         {
-            self.tries().entry(key.clone()).or_insert(created.0);
+            let found = Try {
+                at: created.0,
+                had_room: false,
+            };
+            self.tries().entry(key.clone()).or_insert(found);
         }
+    }
+
+    /// Records that a claim is made now.
+    fn note_new_try(&self, context: &ReconcileContext, key: &ClaimKey, had_room: bool) {
+        let at = context.now();
+        self.tries().insert(key.clone(), Try { at, had_room });
     }
 
     /// Records since when an Instance waits. Without a waiting Instance, it does not matter what quota a project has left.
@@ -324,11 +336,11 @@ impl QuotaController {
         ledger.is_some_and(|ledger| ledger.follows_claims())
     }
 
-    fn last_try(&self, key: &ClaimKey) -> Option<Timestamp> {
+    fn last_try(&self, key: &ClaimKey) -> Option<Try> {
         self.tries().get(key).copied()
     }
 
-    fn tries(&self) -> MutexGuard<'_, HashMap<ClaimKey, Timestamp>> {
+    fn tries(&self) -> MutexGuard<'_, HashMap<ClaimKey, Try>> {
         lock(&self.tries)
     }
 

@@ -95,7 +95,6 @@ impl QuotaController {
         let Some(target) = &access.target else {
             return;
         };
-        self.tries().insert(key.clone(), context.now());
         let claimant = self.claimant(key);
         let body = claim::body(
             &target.free_name,

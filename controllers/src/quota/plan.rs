@@ -30,8 +30,11 @@ use intervals::{POLL, REFUSED, RETRY, WATCHED, interval};
 const SHOWN: SignedDuration = SignedDuration::from_secs(2);
 /// How long a claim is undecided before the Instance says that there may be no quota at all.
 const NO_BUDGET: SignedDuration = SignedDuration::from_mins(1);
-/// Divisor of the interval after which a denied claim is made anew, if the project is seen to have the amounts left. The
-/// interval is not 0, because the quota system may deny the claim nevertheless.
+/// The longest wait of a denied claim when the project is seen to have the amounts left. The quota system may deny the
+/// claim nevertheless.
+const ROOM: Duration = Duration::from_secs(2);
+/// Divisor of the interval after which a claim is made anew that was denied although the project was seen to have the
+/// amounts left.
 const ROOM_PART: u32 = 8;
 /// How long something that is about to change is waited for: a claim that is being deleted, or a change of another
 /// writer.
@@ -83,8 +86,16 @@ pub(super) struct Observed<'a> {
     /// Whether the watch reports the decision about the claim.
     pub(super) is_watched: bool,
     /// When a claim was last made for the Instance, if this is known.
-    pub(super) last_try: Option<Timestamp>,
+    pub(super) last_try: Option<Try>,
     pub(super) now: Timestamp,
+}
+
+/// An attempt to make a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Try {
+    pub(super) at: Timestamp,
+    /// Whether the project was seen to have the amounts left.
+    pub(super) had_room: bool,
 }
 
 /// The next step.
@@ -368,12 +379,14 @@ fn until_retry(observed: &Observed<'_>) -> Option<Duration> {
     let denied = stored(observed.instance).filter(|stored| is_denial(stored))?;
     let since = observed.now.duration_since(denied.last_transition_time.0);
     let interval = interval(RETRY, since);
-    let next = match observed.has_room {
-        true => interval / ROOM_PART,
-        false => interval,
+    let last = observed.last_try?;
+    let next = match (observed.has_room, last.had_room) {
+        (true, true) => interval / ROOM_PART,
+        (true, false) => ROOM.min(interval / ROOM_PART),
+        (false, _) => interval,
     };
     let next = SignedDuration::try_from(next).unwrap_or(SignedDuration::MAX);
-    let passed = observed.now.duration_since(observed.last_try?);
+    let passed = observed.now.duration_since(last.at);
     // The clock of the project can be ahead of that of the cell.
     let left = next.saturating_sub(passed.max(SignedDuration::ZERO));
     Duration::try_from(left).ok().filter(|left| !left.is_zero())

@@ -15,7 +15,7 @@ struct Case {
     ledger: Ledger,
     has_room: bool,
     is_watched: bool,
-    last_try: Option<Timestamp>,
+    last_try: Option<Try>,
 }
 
 fn before(seconds: i64) -> Timestamp {
@@ -133,7 +133,10 @@ impl Case {
     }
 
     fn tried(mut self, seconds: i64) -> Self {
-        self.last_try = Some(before(seconds));
+        self.last_try = Some(Try {
+            at: before(seconds),
+            had_room: false,
+        });
         self
     }
 
@@ -322,10 +325,23 @@ fn a_denied_claim_holds_nothing_and_is_made_anew_after_a_while() {
             "{denied_for} {tried}"
         );
     }
-    for (denied_for, tried, expected) in [(60, 1, "0 s"), (60, 2, "DeleteClaim"), (400, 7, "0 s")] {
+    // The first try after the project has room is soon, also after hours. If it is denied, the next ones are rarer.
+    for (denied_for, tried, had_room, expected) in [
+        (60, 1, false, "0 s"),
+        (60, 2, false, "DeleteClaim"),
+        (400, 1, false, "1 s"),
+        (400, 2, false, "DeleteClaim"),
+        (6000, 2, false, "DeleteClaim"),
+        (60, 1, true, "0 s"),
+        (60, 2, true, "DeleteClaim"),
+        (400, 7, true, "0 s"),
+        (6000, 37, true, "0 s"),
+        (6000, 38, true, "DeleteClaim"),
+    ] {
         let denied = Case::new(denied_claim(&[])).stored(DENIED, 2, denied_for);
-        let plan = denied.tried(tried).with_room().plan();
-        assert_eq!(plan, expected, "{denied_for} {tried}");
+        let mut case = denied.tried(tried).with_room();
+        case.last_try = case.last_try.map(|it| Try { had_room, ..it });
+        assert_eq!(case.plan(), expected, "{denied_for} {tried} {had_room}");
     }
     // The process has started again, so it does not know the last try.
     let unknown = Case::new(Ledger::Known(None)).stored(DENIED, 2, 1);
