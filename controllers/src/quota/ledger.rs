@@ -94,24 +94,51 @@ pub(super) struct QuotaLeft {
     buckets: Vec<AllowanceBucket>,
     /// The name of an AllowanceBucket that cannot be decoded.
     undecodable: Option<String>,
+    /// The amounts that were left for a replacement, by the UID of the WorkloadDeployment and the resource. No claim
+    /// shows them yet. A WorkloadDeployment replaces one Instance at a time.
+    promised: Mutex<HashMap<(String, String), i64>>,
 }
 
 impl QuotaLeft {
-    /// Returns those of these amounts that the project does not have left.
+    /// Returns those of these amounts that the project does not have left for the WorkloadDeployment with this UID. If it
+    /// has all of them, they are promised: they are not left for another WorkloadDeployment.
     ///
     /// # Errors
     ///
     /// [`LedgerProblem`] if a bucket that cannot be decoded may have them.
     pub(super) fn lacks(
         &self,
+        deployment: &str,
         requests: &[ResourceRequest],
     ) -> Result<Vec<ResourceRequest>, LedgerProblem> {
+        let mut promised = lock(&self.promised);
         let is_left = |request: &ResourceRequest| {
+            let others = promised.iter().filter(|((of, resource), _)| {
+                of != deployment && *resource == request.resource_type
+            });
+            let total = others.fold(request.amount, |sum, (_, amount)| {
+                sum.saturating_add(*amount)
+            });
+            let total = ResourceRequest {
+                amount: total,
+                ..request.clone()
+            };
             let mut buckets = self.buckets.iter();
-            buckets.any(|bucket| bucket.has_room(self.project.as_str(), request))
+            buckets.any(|bucket| bucket.has_room(self.project.as_str(), &total))
         };
         let missing = requests.iter().filter(|request| !is_left(request));
         let missing: Vec<_> = missing.cloned().collect();
+        if missing.is_empty() {
+            for ResourceRequest {
+                resource_type,
+                amount,
+            } in requests
+            {
+                let key = (deployment.to_owned(), resource_type.clone());
+                let promise = promised.entry(key).or_default();
+                *promise = (*promise).max(*amount);
+            }
+        }
         match &self.undecodable {
             Some(name) if !missing.is_empty() => Err(LedgerProblem {
                 reason: reason::MISCONFIGURED,
@@ -311,6 +338,7 @@ impl ProjectLedger {
             project: self.project.clone(),
             buckets: Vec::new(),
             undecodable: None,
+            promised: Mutex::default(),
         };
         for bucket in listed {
             match bucket.0 {

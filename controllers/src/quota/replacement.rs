@@ -16,9 +16,9 @@ use super::plan::intervals::{RETRY, interval};
 use super::plan::{LedgerProblem, Remedy, is_denied};
 use crate::cell::CellCaches;
 use crate::gate::has_gates;
-use crate::objects::has_finalizer;
+use crate::objects::{controller_uid, has_finalizer};
 
-/// Looks at the quota that projects have left. It reserves nothing.
+/// Looks at the quota that projects have left. It claims nothing.
 pub(crate) struct ReplacementQuota {
     cell: Arc<CellCaches>,
     /// `None` if the cell does not enforce quota.
@@ -98,7 +98,7 @@ fn held(instance: &Instance, more: &[ResourceRequest], left: &Left) -> Option<He
     }
     let lacks = match left {
         Ok(None) => return None,
-        Ok(Some(left)) => left.lacks(more),
+        Ok(Some(left)) => left.lacks(controller_uid(instance).unwrap_or_default(), more),
         Err(problem) => Err(problem.clone()),
     };
     let (reason, cause) = match lacks {

@@ -120,6 +120,35 @@ async fn an_instance_stays_until_its_larger_replacement_has_quota() {
     assert!(!shown.message.contains("keeps"), "{shown:?}");
 }
 
+/// One change of a Workload makes several WorkloadDeployments ask at once.
+#[tokio::test(start_paused = true)]
+async fn quota_that_is_left_once_is_promised_once() {
+    let (planes, project, controller) = start_sized().await;
+    set_left(&project, 1500);
+    change(&planes, |it| it["spec"]["template"] = template("2"));
+    settle().await;
+    let larger = deployment(&planes).unwrap().spec.template.spec;
+    let web: Instance = planes.cell.get(HUB_NAMESPACE, "web-0").unwrap();
+    let mut other = web.clone();
+    for owner in other.metadata.owner_references.iter_mut().flatten() {
+        owner.uid = "other".to_owned();
+    }
+    let (web, other) = (Arc::new(web), Arc::new(other));
+    let is_held = async |instances: &[&Arc<Instance>]| -> Vec<bool> {
+        let instances: Vec<_> = instances.iter().map(|it| Arc::clone(it)).collect();
+        let held = controller.quota.holds(&instances, &larger).await;
+        held.iter().map(Option::is_some).collect()
+    };
+    // A WorkloadDeployment replaces its Instances one after the other.
+    assert_eq!(is_held(&[&web, &web]).await, [false, false]);
+    assert_eq!(is_held(&[&other]).await, [true]);
+    assert_eq!(is_held(&[&web]).await, [false]);
+    // The list is made anew.
+    sleep(Duration::from_secs(3)).await;
+    assert_eq!(is_held(&[&other]).await, [false]);
+    assert_eq!(is_held(&[&web]).await, [true]);
+}
+
 /// A failed read of the cell says nothing about quota.
 #[tokio::test(start_paused = true)]
 async fn a_held_instance_stays_held_while_the_cell_does_not_answer() {
