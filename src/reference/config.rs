@@ -130,7 +130,7 @@ const FIELDS: [Field; 31] = [
     field(
         "discovery.quotaKubeconfigPath",
         "with `mode: milo`: `discovery.projectKubeconfigPath`",
-        "Kubeconfig with which a cell claims [quota](../concepts/flow.md#quota). With `mode: milo`, the path of the server's URL is replaced by the path of each project's API server. With `mode: single`, it is the API server of the only project. If neither field is set, the cell does not enforce quota. A file that is missing stops the process.",
+        "Kubeconfig with which a cell claims [quota](../concepts/flow.md#quota). With `mode: milo`, the path of the server's URL is replaced by the path of each project's API server. With `mode: single`, it is the API server of the only project. This mode has no default: a cell of a federation has it too, and its own cluster need not have a quota system. If neither field is set, the cell does not enforce quota. A file that is missing stops the process.",
     ),
     field(
         "referencedData",
