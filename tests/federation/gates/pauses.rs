@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use anyhow::ensure;
+use api::annotations::LEFT_CLAIMS;
 use api::condition;
 use api::instance::{QUOTA_GATE, QUOTA_GRANTED};
-use api::{Instance, Workload, WorkloadDeployment};
+use api::{DEFAULT_NAMESPACE, Instance, Workload, WorkloadDeployment};
 use harness::audit::AuditPosition;
 use harness::milo::StatusError;
 use harness::proxy::{FaultRule, ProxyFault};
 use harness::{PausedPlane, wait};
-use kube::ResourceExt;
+use k8s_openapi::api::core::v1::Namespace;
 use kube::api::DeleteParams;
+use kube::{Api, ResourceExt};
 use tokio::time::{Instant, sleep_until};
 
 use super::claims::{claim_of, gates};
@@ -106,6 +108,12 @@ async fn pause(gated: &GatedFederation, length: Duration) -> anyhow::Result<()> 
             "the Instance has ended {:.1} s after the project stopped to answer",
             begin.elapsed().as_secs_f64()
         );
+        let left = left_claims(gated).await?;
+        ensure!(left.is_some(), "the claim that was left is not recorded");
+        // The next process finds the claim.
+        let mut manager = gated.federation.cell_manager(DFW)?.lock().await;
+        manager.kill().await;
+        manager.restart().await?;
     }
     the_others_are_closed(&space).await?;
     // This sleep is the rest of the pause.
@@ -131,6 +139,12 @@ async fn pause(gated: &GatedFederation, length: Duration) -> anyhow::Result<()> 
         made.count() == 1,
         "not one claim was made after the pause: {writes:#?}"
     );
+    wait::eventually("the record is gone", CONVERGED, || async {
+        let left = left_claims(gated).await?;
+        ensure!(left.is_none(), "recorded: {left:?}");
+        Ok(())
+    })
+    .await?;
     for workload in [GRANTED, PENDING, FRESH] {
         workloads.delete(workload, &DeleteParams::default()).await?;
     }
@@ -138,6 +152,13 @@ async fn pause(gated: &GatedFederation, length: Duration) -> anyhow::Result<()> 
         wait::gone(&workloads, workload, CONVERGED).await?;
     }
     gated.until_nothing_is_left(&space).await
+}
+
+/// Returns the record of the projects in which claims may be left.
+async fn left_claims(gated: &GatedFederation) -> anyhow::Result<Option<String>> {
+    let cell = gated.federation.cell(DFW)?.client();
+    let default = Api::<Namespace>::all(cell).get(DEFAULT_NAMESPACE).await?;
+    Ok(default.annotations().get(LEFT_CLAIMS).cloned())
 }
 
 /// Waits until an Instance says that the project does not answer.
