@@ -305,15 +305,26 @@ impl QuotaController {
             let found = Try {
                 at: created.0,
                 had_room: false,
+                is_answered: true,
             };
-            self.tries().entry(key.clone()).or_insert(found);
+            let mut tries = self.tries();
+            tries.entry(key.clone()).or_insert(found).is_answered = true;
         }
     }
 
     /// Records that a claim is made now.
     fn note_new_try(&self, context: &ReconcileContext, key: &ClaimKey, had_room: bool) {
-        let at = context.now();
-        self.tries().insert(key.clone(), Try { at, had_room });
+        let new = Try {
+            at: context.now(),
+            had_room,
+            is_answered: false,
+        };
+        self.tries().insert(key.clone(), new);
+    }
+
+    /// Returns whether the API server of the project can make a claim later, because a request had no answer.
+    fn may_come_late(&self, key: &ClaimKey) -> bool {
+        self.last_try(key).is_some_and(|last| !last.is_answered)
     }
 
     /// Records since when an Instance waits. Without a waiting Instance, it does not matter what quota a project has left.

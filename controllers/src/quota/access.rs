@@ -9,7 +9,7 @@ use tracing::info;
 use super::QuotaController;
 use super::claim::{self, Claimant};
 use super::ledger::{FoundClaim, ProjectLedger};
-use super::plan::{Ledger, LedgerProblem};
+use super::plan::{Ledger, LedgerProblem, Remedy};
 use crate::hub::upstream::Upstream;
 use crate::runtime::ReconcileContext;
 use crate::runtime::keys::ClaimKey;
@@ -107,6 +107,11 @@ impl QuotaController {
             .create(&self.writer, context, &target.upstream, &body)
             .await;
         access.ledger = known(created.map(|claim| Some(Box::new(claim))));
+        if !is_unanswered(&access.ledger)
+            && let Some(last) = self.tries().get_mut(key)
+        {
+            last.is_answered = true;
+        }
     }
 
     /// Deletes the claim that was found.
@@ -141,6 +146,11 @@ impl QuotaController {
     pub(super) fn upstream(&self, key: &ClaimKey) -> Result<Upstream, String> {
         self.cell.upstream_of(&key.namespace)
     }
+}
+
+/// Returns whether the API server has not answered.
+fn is_unanswered(ledger: &Ledger) -> bool {
+    matches!(ledger, Ledger::Failed(problem) if matches!(problem.remedy, Remedy::Wait(_)))
 }
 
 fn known(answer: Result<Option<Box<ResourceClaim>>, LedgerProblem>) -> Ledger {

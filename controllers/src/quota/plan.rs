@@ -96,6 +96,8 @@ pub(super) struct Try {
     pub(super) at: Timestamp,
     /// Whether the project was seen to have the amounts left.
     pub(super) had_room: bool,
+    /// Whether the API server has answered. Without an answer, it can make the claim later.
+    pub(super) is_answered: bool,
 }
 
 /// The next step.

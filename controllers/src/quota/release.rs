@@ -55,7 +55,7 @@ impl QuotaController {
                 }
                 _ => return Ok(look_again.map_or(Outcome::Settled, Outcome::Again)),
             };
-            if proof == ClaimProof::None {
+            if proof == ClaimProof::None || self.may_come_late(key) {
                 self.leave(context, key).await?;
             }
             // Other finalizers may have been removed during the requests to the project.

@@ -136,6 +136,7 @@ impl Case {
         self.last_try = Some(Try {
             at: before(seconds),
             had_room: false,
+            is_answered: true,
         });
         self
     }

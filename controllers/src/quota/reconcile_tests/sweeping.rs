@@ -79,6 +79,31 @@ async fn a_claim_that_appears_late_is_found() {
     assert!(record(&system).is_some());
 }
 
+/// I-31: the API server has no claim when the Instance ends, and makes it afterwards.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_made_after_its_instance_is_found() {
+    let system = System::start(new_instance()).await;
+    system.project.fail(Fault::hang().on_writes());
+    system.reconcile().await;
+    system.project.heal();
+    system.delete_instance().await;
+    assert_eq!(system.reconcile().await, Outcome::Settled);
+    assert_eq!(system.writes(), [RECORD, INSTANCE]);
+    let mut late = claim_of(CLAIM, "dfw1");
+    late["metadata"]["annotations"] = json!({api::annotations::INSTANCE_NAME: NAME});
+    system.project.put(late);
+    // Writes have a pause after the request without an answer.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    system.sweep().await;
+    assert!(system.claim().is_none());
+    // A request that was answered leaves nothing.
+    let system = System::start(new_instance()).await;
+    system.reconcile().await;
+    system.delete_instance().await;
+    system.reconcile().await;
+    assert_eq!(record(&system), None);
+}
+
 /// The record stays while an Instance ends: its claim may be left after the list.
 #[tokio::test(start_paused = true)]
 async fn a_claim_of_an_instance_that_the_cell_has_stays() {
