@@ -98,22 +98,7 @@ async fn pause(gated: &GatedFederation, length: Duration) -> anyhow::Result<()> 
     let granted = instance(GRANTED);
     wait::until(&space.in_cell(DFW), &granted, "open", WITHIN, has_started).await?;
     if length > ENDS_WITHIN {
-        wait::gone(
-            &space.in_cell::<Instance>(DFW),
-            &instance(ENDS),
-            ENDS_WITHIN,
-        )
-        .await?;
-        eprintln!(
-            "the Instance has ended {:.1} s after the project stopped to answer",
-            begin.elapsed().as_secs_f64()
-        );
-        let left = left_claims(gated).await?;
-        ensure!(left.is_some(), "the claim that was left is not recorded");
-        // The next process finds the claim.
-        let mut manager = gated.federation.cell_manager(DFW)?.lock().await;
-        manager.kill().await;
-        manager.restart().await?;
+        until_claim_is_left(gated, &space, begin).await?;
     }
     the_others_are_closed(&space).await?;
     // This sleep is the rest of the pause.
@@ -152,6 +137,26 @@ async fn pause(gated: &GatedFederation, length: Duration) -> anyhow::Result<()> 
         wait::gone(&workloads, workload, CONVERGED).await?;
     }
     gated.until_nothing_is_left(&space).await
+}
+
+/// Waits until the Instance that ends is gone without its claim, and restarts the process of the cell. The next process
+/// finds the claim. `begin` is the time at which the project stopped to answer.
+async fn until_claim_is_left(
+    gated: &GatedFederation,
+    space: &Space<'_>,
+    begin: Instant,
+) -> anyhow::Result<()> {
+    let instances = space.in_cell::<Instance>(DFW);
+    wait::gone(&instances, &instance(ENDS), ENDS_WITHIN).await?;
+    eprintln!(
+        "the Instance has ended {:.1} s after the project stopped to answer",
+        begin.elapsed().as_secs_f64()
+    );
+    let left = left_claims(gated).await?;
+    ensure!(left.is_some(), "the claim that was left is not recorded");
+    let mut manager = gated.federation.cell_manager(DFW)?.lock().await;
+    manager.kill().await;
+    manager.restart().await
 }
 
 /// Returns the record of the projects in which claims may be left.
