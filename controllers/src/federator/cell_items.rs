@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use api::karmada::ResourceBinding;
-use api::workload_deployment::CELLS_REPORTING;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -43,24 +42,6 @@ pub(super) struct ReportedObject {
     pub(super) cells: Vec<ReportedCellBelow>,
     /// The only cell below a lower hub.
     pub(super) reporting_cell: Option<String>,
-    conditions: Option<Vec<ReportedCondition>>,
-}
-
-impl ReportedObject {
-    /// Returns whether cells below a lower hub have not reported. The list of cells does not name them.
-    pub(super) fn has_silent_cells_below(&self) -> bool {
-        let mut conditions = self.conditions.iter().flatten();
-        conditions.any(|it| it.type_ == CELLS_REPORTING && it.status == "False")
-    }
-}
-
-/// A condition, without the facts that nothing needs.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ReportedCondition {
-    #[serde(rename = "type")]
-    type_: String,
-    status: String,
 }
 
 /// The last report of a cell below a lower hub.

@@ -168,10 +168,7 @@ fn remaining(copy: &WorkloadDeployment, cells: CopyCells<'_>) -> Vec<RemainingCe
         let below = reported.map_or_else(Vec::new, |reported| {
             below(&name, reported, copy, &is_reachable)
         });
-        // The lower hub stands for the cells that it does not name. The number is one of those that it names.
-        let is_silent = reported.is_some_and(ReportedObject::has_silent_cells_below);
-        if below.is_empty() || is_silent {
-            let reported = reported.filter(|_| below.is_empty());
+        if below.is_empty() {
             remaining.push(RemainingCell {
                 is_reachable: is_reachable(&name),
                 instances: reported.and_then(|reported| reported.replicas),
@@ -201,8 +198,7 @@ fn has_ended(item: &CellItem, copy: &WorkloadDeployment) -> bool {
         && reported.replicas == Some(0)
 }
 
-/// Returns the cells below a lower hub that have not ended. Returns none if the lower hub does not name them. An entry
-/// with the new generation can be older than the work of the cell's controller. Then the lower hub is not current.
+/// Returns the cells below a lower hub that have not ended. Returns none if the lower hub does not name them.
 fn below(
     lower_hub: &str,
     reported: &ReportedObject,

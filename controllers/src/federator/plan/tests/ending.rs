@@ -3,7 +3,7 @@
 use api::condition;
 use api::karmada::ResourceBinding;
 use api::reasons::workload_deployment::{INSTANCES_MAY_REMAIN, INSTANCES_REMAIN, TERMINATING};
-use api::workload_deployment::{AVAILABLE, CELLS_REPORTING, INSTANCES_ENDED};
+use api::workload_deployment::{AVAILABLE, INSTANCES_ENDED};
 use serde_json::Value;
 
 use super::cells::{bound, planned};
@@ -293,34 +293,6 @@ fn cells_below_a_lower_hub_are_named() {
     for (report, cells) in [(unnamed, "mid (has not answered)"), (only, "mid.a1 (3)")] {
         let (step, message) = step(&bound(&["mid"], &[report]), &[]);
         assert_eq!((step, message.as_str()), ("wait", cells));
-    }
-}
-
-/// A cell below that has never reported may have Instances. The deletion waits for it also if all cells with an entry
-/// are cut off.
-#[test]
-fn a_silent_cell_below_a_lower_hub_is_not_hidden_by_those_that_are_cut_off() {
-    let mut silent = report_below("mid", &[("a1", 2, false)]);
-    let conditions = |status: &str| json!([{"type": CELLS_REPORTING, "status": status}]);
-    silent["status"]["conditions"] = conditions("False");
-    let binding = bound(&["mid"], std::slice::from_ref(&silent));
-    let both = "mid (number unknown), mid.a1 (2, cannot be reached)";
-    let cut = "mid (number unknown, cannot be reached), mid.a1 (2, cannot be reached)";
-    assert_eq!(step_after(0, None, &binding, &["mid.a1"]).0, "ask");
-    assert_eq!(step(&binding, &["mid.a1"]), ("wait", both.to_owned()));
-    assert_eq!(
-        step(&binding, &["mid", "mid.a1"]),
-        ("delete", cut.to_owned())
-    );
-    // Each cell has reported once.
-    for conditions in [
-        conditions("True"),
-        json!([{"type": AVAILABLE, "status": "False"}]),
-    ] {
-        silent["status"]["conditions"] = conditions;
-        let binding = bound(&["mid"], std::slice::from_ref(&silent));
-        let known = "mid.a1 (2, cannot be reached)";
-        assert_eq!(step(&binding, &["mid.a1"]), ("delete", known.to_owned()));
     }
 }
 
