@@ -24,6 +24,10 @@ pub(super) fn reporting(
         has_arrived,
     } = heartbeat?;
     if age >= GRACE {
+        // The time of a silence does not change while it lasts, also if the clock of the other process is ahead.
+        if let Some(former) = former.filter(|it| it.is_false() && it.reason == PROCESS_SILENT) {
+            return Some(former.clone());
+        }
         // The clock of the other process may be wrong.
         let since = time.min(now);
         let status = ConditionStatus::False;
