@@ -284,7 +284,6 @@ impl Keeper {
         if let Some(HubVerdict::Another(problem)) = hub {
             return Err(self.leave_to_others(needed(), problem));
         }
-        let may_write = self.may_write.is_cancelled() && hub != Some(HubVerdict::Unknown);
         let configuration = match self.api.get(name).await {
             Ok(configuration) => Ok(Some(configuration)),
             // An API server that does not serve the kind has no registration. But a registration that was there may be
@@ -336,9 +335,12 @@ impl Keeper {
         let settled = write.is_none() && !waits && history.unneeded.is_empty();
         self.history = Some(history);
         self.counts |= self.rules.is_none() || !served.is_empty() && served.is_subset(&trusted);
+        // A bundle that has one of our authorities is of this installation. No project need be asked then.
+        let has_ours = |bundle: &Authorities| !bundle.is_disjoint(&needed());
+        let is_own = hub != Some(HubVerdict::Unknown) || bundles.iter().flatten().any(has_ours);
         let told = if self.counts { trusted } else { needed() };
         self.trust.tell(self.index, told);
-        if !may_write {
+        if !self.may_write.is_cancelled() || !is_own {
             return Ok(settled);
         }
         if let Some(bundle) = write {

@@ -34,9 +34,9 @@ impl Eq for Engagement {}
 /// The hub that the WorkloadDeployments of a project record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProjectHub {
-    /// All records name the hub in use, or a hub that it replaces.
+    /// A record names the hub in use, or a hub that it replaces.
     InUse,
-    /// A record names another hub.
+    /// All records name other hubs.
     Another,
 }
 
@@ -107,12 +107,11 @@ impl ProjectCaches {
     pub(crate) fn hub(&self, hub: &HubIdentity) -> Option<ProjectHub> {
         let mut recorded = None;
         self.by_hub.visit_values("", |metadata, _| {
-            let is_named = recorded_hub(metadata).map(|record| hub.is_named_by(record));
-            recorded = match (recorded, is_named) {
-                (_, Some(false)) => Some(ProjectHub::Another),
-                (None, Some(true)) => Some(ProjectHub::InUse),
-                _ => recorded,
-            };
+            match recorded_hub(metadata).map(|record| hub.is_named_by(record)) {
+                Some(true) => recorded = Some(ProjectHub::InUse),
+                Some(false) => recorded = recorded.or(Some(ProjectHub::Another)),
+                None => {}
+            }
         });
         recorded
     }

@@ -24,6 +24,18 @@ fn authority() -> Authorities {
     Authorities::from([b"authority".to_vec()])
 }
 
+/// A registration whose bundle is still empty.
+fn registration() -> Value {
+    let service = json!({"name": "webhook", "namespace": "compute"});
+    let webhook = json!({"name": WEBHOOK_OF_CUSTOMIZATIONS, "clientConfig": {"service": service}});
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": KIND,
+        "metadata": {"name": Registration::MUTATING.name},
+        "webhooks": [webhook, webhook],
+    })
+}
+
 /// Starts the controller with a registration whose bundle is still empty.
 fn start(prepare: impl FnOnce(&ApiServer)) -> Bench {
     start_on(None, prepare)
@@ -32,14 +44,7 @@ fn start(prepare: impl FnOnce(&ApiServer)) -> Bench {
 /// Starts like [`start`], on the hub of these planes.
 fn start_on(planes: Option<&FakePlanes>, prepare: impl FnOnce(&ApiServer)) -> Bench {
     let server = ApiServer::new();
-    let service = json!({"name": "webhook", "namespace": "compute"});
-    let webhook = json!({"name": WEBHOOK_OF_CUSTOMIZATIONS, "clientConfig": {"service": service}});
-    server.put(json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": KIND,
-        "metadata": {"name": Registration::MUTATING.name},
-        "webhooks": [webhook, webhook],
-    }));
+    server.put(registration());
     prepare(&server);
     let (tasks, may_write) = (Tasks::default(), CancellationToken::new());
     let (mounted, certificates) = watch::channel(Mounted {
@@ -271,6 +276,17 @@ async fn the_registration_of_a_hub_waits_for_the_projects() {
     let name = hub_key().project.unwrap();
     let project = planes.projects.get(&name).unwrap();
     planes.projects.unregister(&name, &project, || ());
+    // The authority of one webhook shows that the registration is our own.
+    let ours = json!({"caBundle": encode(&authority())});
+    let has_ours = start_on(Some(&planes), |server| {
+        let mut registration = registration();
+        registration["webhooks"][0]["clientConfig"] = ours;
+        server.put(registration);
+    });
+    has_ours.may_write.cancel();
+    has_ours.pass().await;
+    assert_eq!(has_ours.bundles()[1], encode(&authority()));
+
     let bench = start_on(Some(&planes), |_| {});
     bench.may_write.cancel();
     bench.pass().await;
