@@ -328,8 +328,8 @@ impl<'a> Wiring<'a> {
             async move {
                 let current = async {
                     tokio::join!(synced.all(), may_write.cancelled());
-                    until_current(&required, &metrics).await;
                     until_not_stale(&optional).await;
+                    until_current(&required, &metrics).await;
                 };
                 if stop.run_until_cancelled(current).await.is_some() {
                     ready.cancel();
