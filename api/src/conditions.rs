@@ -536,7 +536,7 @@ const WRITTEN: &[WrittenCondition] = &[
         Unknown,
         of_deployment::NO_MATCHING_CELL,
         (
-            "Karmada finds no cell for the deployment. The message is copied from Karmada.",
+            "Karmada finds no cell for the deployment. The message is copied from Karmada. On a lower hub: Karmada has no report of a cell.",
             "Label a cell with the city, install the CRDs in the cell, or correct the city code.",
         ),
     ),
@@ -569,7 +569,7 @@ const WRITTEN: &[WrittenCondition] = &[
         False,
         of_deployment::NO_MATCHING_CELL,
         (
-            "Karmada finds no cell for the deployment. The message is copied from Karmada.",
+            "Karmada finds no cell for the deployment. The message is copied from Karmada. On a lower hub: Karmada has no report of a cell.",
             "Label a cell with the city, install the CRDs in the cell, or correct the city code.",
         ),
     ),

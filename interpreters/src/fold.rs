@@ -38,7 +38,7 @@ pub use cells::StatusFold;
 pub use resource_template::ResourceTemplate;
 pub use shares::share;
 pub use unreachable::Unreachable;
-pub(crate) use unscheduled::emptied;
 pub use unscheduled::no_matching_cell;
+pub(crate) use unscheduled::without_reports;
 
 pub(crate) use status::StatusView;

@@ -252,12 +252,12 @@ impl<'a> CellContribution<'a> {
         }
     }
 
-    /// Returns the report. A lower hub to which no cell has ever reported says nothing of its cells. One without any cell
-    /// says that there are no Instances: it counts as a cell without any.
+    /// Returns the report. A lower hub to which no cell has ever reported says nothing of its cells. One that has no
+    /// report any more counts as a cell with the last numbers.
     pub(super) fn report_of_cells(&self) -> Option<&StatusView<'a>> {
         let report = self.report.as_deref();
         report.filter(|report| {
-            report.names_cells() || report.has_no_cell() || !report.is_of_lower_hub()
+            report.names_cells() || report.has_no_report() || !report.is_of_lower_hub()
         })
     }
 

@@ -178,7 +178,7 @@ impl<'a> StatusView<'a> {
 
     /// Returns whether a fold has written this status, so it is that of a lower hub's object. A cell names no cells. The
     /// fold names none if none of them has ever reported: then `CellsReporting` is all that it writes. It also names none
-    /// if the lower hub [has no cell](Self::has_no_cell) for the object.
+    /// if the lower hub [has no cell](Self::has_no_report) for the object.
     pub(crate) fn is_of_lower_hub(&self) -> bool {
         let is_without_report = || {
             let reporting = self.cells_reporting();
@@ -186,13 +186,14 @@ impl<'a> StatusView<'a> {
                 && self.conditions.is_empty()
                 && self.counters() == Counters::default()
         };
-        self.names_cells() || is_without_report() || self.has_no_cell()
+        self.names_cells() || is_without_report() || self.has_no_report()
     }
 
-    /// Returns whether this is the status of a lower hub's object that has left all its cells ([`emptied`]).
+    /// Returns whether this is the status of a lower hub's object of which Karmada has no report
+    /// ([`without_reports`]).
     ///
-    /// [`emptied`]: super::unscheduled::emptied
-    pub(crate) fn has_no_cell(&self) -> bool {
+    /// [`without_reports`]: super::unscheduled::without_reports
+    pub(crate) fn has_no_report(&self) -> bool {
         let reporting = self.cells_reporting();
         !self.names_cells()
             && reporting.is_some_and(|it| {

@@ -1,4 +1,4 @@
-//! The status of an object that matches no cell, and of one that has left all cells of a lower hub.
+//! The status of an object that matches no cell, and of one on a lower hub of which Karmada has no report.
 
 use std::borrow::Cow;
 
@@ -12,10 +12,10 @@ use super::condition::{ConditionView, shown_since, time};
 use super::join::{find, truncated};
 use super::rendered_status::RenderedStatus;
 use super::resource_template::ResourceTemplate;
-use super::status::{Counters, StatusView};
+use super::status::StatusView;
 
-/// The message of an object of a lower hub that has left all its cells. The name of the lower hub precedes it on the hub.
-const NO_CELL: &str = "Karmada of the lower hub has selected no cell";
+/// The message of an object of a lower hub without reports. The name of the lower hub precedes it on the hub.
+const NO_REPORT: &str = "Karmada of the lower hub has no report of a cell";
 
 /// Returns the status of `template` as JSON, for an object that no cell matches. The result is the former status with
 /// three changes. `CellsReporting` is False, `Available` is Unknown, and `status.cells` is removed. Both conditions
@@ -71,40 +71,38 @@ pub fn no_matching_cell(
     String::from_utf8(text).ok()
 }
 
-/// Appends the status of a lower hub's object that has left all its cells, if the former status names cells. Returns
-/// whether it does. The result has no Instances, `Available` is Unknown and `CellsReporting` is False, both with the
-/// reason `NoMatchingCell`. Other fields are removed with the cells that reported them.
+/// Appends the status of a lower hub's object of which Karmada has no report any more, if the former status names cells.
+/// Returns whether it does. The result is the former status with the changes of [`no_matching_cell`].
 ///
-/// The caller must know that Karmada has no item of a cell.
-pub(crate) fn emptied(former: &StatusView<'_>, now: Timestamp, out: &mut Vec<u8>) -> bool {
+/// The counters stay: Karmada also has no report while it deletes the object in a cell that it cannot reach.
+pub(crate) fn without_reports(former: &StatusView<'_>, now: Timestamp, out: &mut Vec<u8>) -> bool {
     if !former.names_cells() {
         return false;
     }
-    let since = |type_: &str, status| {
-        let of_type = match type_ {
-            CELLS_REPORTING => former.cells_reporting(),
-            _ => find(&former.conditions, type_),
-        };
-        hub_since(of_type, status).unwrap_or_else(|| time(now))
+    let condition = |type_: &'static str, status, former: Option<&ConditionView<'_>>| {
+        let since = hub_since(former, status);
+        ConditionView {
+            last_transition_time: since.unwrap_or_else(|| time(now)).into_owned().into(),
+            message: NO_REPORT.into(),
+            observed_generation: former.and_then(|former| former.observed_generation),
+            reason: NO_MATCHING_CELL.into(),
+            status,
+            type_: type_.into(),
+        }
     };
-    let condition = |type_: &'static str, status| ConditionView {
-        last_transition_time: since(type_, status),
-        message: NO_CELL.into(),
-        observed_generation: None,
-        reason: NO_MATCHING_CELL.into(),
-        status,
-        type_: type_.into(),
-    };
+    let mut conditions = former.conditions.clone();
+    let available = condition(AVAILABLE, Unknown, find(&conditions, AVAILABLE));
+    replace(&mut conditions, available);
     let status = RenderedStatus {
         cells: Vec::new(),
-        conditions: vec![condition(AVAILABLE, Unknown)],
-        counters: Counters::default(),
+        conditions,
+        counters: former.counters(),
         observed_generation: former.generations.observed_generation,
-        others: None,
-        cells_reporting: Some(condition(CELLS_REPORTING, False)),
+        others: Some(&former.others),
+        cells_reporting: Some(condition(CELLS_REPORTING, False, former.cells_reporting())),
         reporting_cell: None,
-        selector: None,
-        suspended: None,
+        selector: former.selector(),
+        suspended: former.suspended(),
     };
     status.write(out).is_ok()
 }

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use super::view::DeploymentView;
 use crate::error::InterpretError;
-use crate::fold::{ResourceTemplate, StatusFold, StatusView, emptied};
+use crate::fold::{ResourceTemplate, StatusFold, StatusView, without_reports};
 use crate::patch::Patch;
 
 /// Sets the status to the rendered fold. Returns no patch if the status would not change. Without any item, it changes
@@ -48,8 +48,8 @@ fn patch<'a, S>(
     };
     let mut patch = Patch::default();
     patch.add_written("/status", |out| {
-        match former.filter(|_| is_left(deployment, fold)) {
-            Some(former) => emptied(former, now, out),
+        match former.filter(|_| has_no_report(deployment, fold)) {
+            Some(former) => without_reports(former, now, out),
             None => fold.write_change(&template, former, now, out),
         }
     });
@@ -58,7 +58,7 @@ fn patch<'a, S>(
 
 /// Returns whether Karmada has no item of an object that an upper hub has put here. On the hub, the management process
 /// reads why there is none.
-fn is_left<S>(deployment: &DeploymentView<'_, S>, fold: &StatusFold<'_>) -> bool {
+fn has_no_report<S>(deployment: &DeploymentView<'_, S>, fold: &StatusFold<'_>) -> bool {
     let metadata = &deployment.metadata;
     fold.cells().next().is_none()
         && metadata.deletion_timestamp.is_none()

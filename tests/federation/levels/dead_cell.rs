@@ -30,7 +30,7 @@ pub(crate) async fn a_dead_cell_below() -> anyhow::Result<()> {
         space.create_workload("web", placements).await?;
         space.until_settled("web", 2).await?;
         silent_process::is_shown_until_it_runs(&federation, &space).await?;
-        no_cell_selected::shows_no_instances(&federation, &space).await?;
+        no_cell_selected::has_no_instances(&federation, &space).await?;
         let (instances, deployments) = (space.in_project(), space.in_project());
         dies_and_returns(&mut federation, &instances, &deployments, &DYING).await
     }

@@ -13,8 +13,8 @@ use super::three_levels::leave_out;
 use super::{CLUSTERS_BELOW, WEB};
 use crate::fixture::{Space, WITHIN};
 
-/// All cells are left out in the policy of the lower hub. The project shows no Instances, and why. Then the cells return.
-pub(super) async fn shows_no_instances(
+/// All cells are left out in the policy of the lower hub. The project has no Instances any more, and says why. Then the cells return.
+pub(super) async fn has_no_instances(
     federation: &Federation,
     space: &Space<'_>,
 ) -> anyhow::Result<()> {
@@ -22,13 +22,13 @@ pub(super) async fn shows_no_instances(
     let instances: Api<Instance> = space.in_project();
     let begin = Instant::now();
     leave_out(federation, &CLUSTERS_BELOW).await?;
-    let is_empty = |it: &WorkloadDeployment| {
+    let has_no_report = |it: &WorkloadDeployment| {
         it.status.as_ref().is_some_and(|status| {
             let reporting = condition::find(&status.conditions, CELLS_REPORTING);
-            status.replicas == 0 && reporting.is_some_and(|it| it.message.contains("no cell"))
+            reporting.is_some_and(|it| it.message.contains("no report of a cell"))
         })
     };
-    wait::until(&deployments, WEB, "empty", WITHIN, is_empty).await?;
+    wait::until(&deployments, WEB, "without a report", WITHIN, has_no_report).await?;
     wait::eventually("no Instances", WITHIN, || async {
         let left = instances.list(&ListParams::default()).await?.items.len();
         ensure!(left == 0, "{left} Instances");
