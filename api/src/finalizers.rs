@@ -11,7 +11,8 @@ pub const FEDERATOR: &str = "compute.datumapis.com/federator";
 pub const REFERENCED_DATA: &str = "compute.datumapis.com/referenced-data-controller";
 /// On an Instance (cell): waits until the hub copy is deleted, or is recorded as outdated.
 pub const INSTANCE_CONTROLLER: &str = "compute.datumapis.com/instance-controller";
-/// On an Instance (cell): waits until it is the last finalizer, and then until the ResourceClaim is deleted.
+/// On an Instance (cell): waits until no finalizer of another program is left, and then until the ResourceClaim
+/// is deleted.
 pub const QUOTA_CLAIM: &str = "quota.compute.datumapis.com/claim-cleanup";
 
 /// Every finalizer, as `docs/reference/labels.md` describes it.
@@ -44,6 +45,6 @@ pub const ALL: &[MetadataKey] = &[
         QUOTA_CLAIM,
         "Instance; cell",
         "`deployment`, `quota`",
-        "Waits until the Instance has no other finalizer, and then until its ResourceClaim is deleted in its project.",
+        "Waits until the Instance has no finalizer of another program, and then until its ResourceClaim is deleted in its project.",
     ),
 ];

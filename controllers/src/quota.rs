@@ -66,7 +66,7 @@ pub(crate) struct QuotaController {
     ledgers: Option<Arc<Ledgers>>,
     /// When a claim was last made for each Instance whose claim was denied.
     tries: Mutex<HashMap<ClaimKey, Try>>,
-    /// The terminating Instances that have waited for something else too, and since when they wait only for their claim.
+    /// The terminating Instances whose machine could still run, and since when their claim may end.
     ending: Mutex<HashMap<ClaimKey, Option<Timestamp>>>,
     left: Arc<LeftClaims>,
     waiting: WaitingInstances<ClaimKey>,

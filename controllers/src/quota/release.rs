@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use multicluster::Outcome;
 use tracing::{info, warn};
 
-use super::plan::ending::{end, is_last};
+use super::plan::ending::{end, is_due};
 use super::plan::{ClaimProof, Ledger, Plan, QuotaStep, Remedy};
 use super::{DISPUTED, PartialInstance, QuotaController, STEPS_MAX};
 use crate::lock::lock;
@@ -29,14 +29,14 @@ impl QuotaController {
         if !has_finalizer(&instance, finalizers::QUOTA_CLAIM) {
             return Ok(Outcome::Settled);
         }
-        let last_since = self.note_ending(context, key, &instance);
-        if !is_last(&instance) {
+        let due_since = self.note_ending(context, key, &instance);
+        if !is_due(&instance) {
             return Ok(Outcome::Settled);
         }
         for _ in 0..STEPS_MAX {
             let mut access = self.look(key, None).await;
             let Plan { step, look_again } =
-                end(&instance, &access.ledger, last_since, context.now());
+                end(&instance, &access.ledger, due_since, context.now());
             let proof = match step {
                 Some(QuotaStep::Release(proof)) => proof,
                 Some(QuotaStep::DeleteClaim) => {
@@ -47,7 +47,7 @@ impl QuotaController {
                     };
                     info!(?key, problem = problem.message, "the claim is not deleted");
                     let Plan { step, look_again } =
-                        end(&instance, &access.ledger, last_since, context.now());
+                        end(&instance, &access.ledger, due_since, context.now());
                     match step {
                         Some(QuotaStep::Release(proof)) => proof,
                         _ => return Ok(look_again.map_or(Outcome::Settled, Outcome::Again)),
@@ -73,7 +73,7 @@ impl QuotaController {
         Ok(Outcome::Again(DISPUTED))
     }
 
-    /// Returns since when a terminating Instance waits only for its claim. Without a former observation of this process,
+    /// Returns since when the claim of a terminating Instance may end. Without a former observation of this process,
     /// this is the time of its deletion, so that no restart makes the wait longer.
     fn note_ending(
         &self,
@@ -82,7 +82,7 @@ impl QuotaController {
         instance: &PartialInstance,
     ) -> Option<Timestamp> {
         let mut ending = lock(&self.ending);
-        if !is_last(instance) {
+        if !is_due(instance) {
             ending.insert(key.clone(), None);
             return None;
         }

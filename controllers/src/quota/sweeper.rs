@@ -26,7 +26,6 @@ use super::plan::{LedgerProblem, Remedy};
 use crate::cell::CellCaches;
 use crate::hub::upstream::Upstream;
 use crate::lock::lock;
-use crate::objects::is_terminating;
 use crate::runtime::keys::{LedgerKey, ObjectKey};
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
@@ -158,11 +157,7 @@ impl QuotaSweeper {
         let instances =
             Collection::<PartialObjectMeta<Instance>>::new(&self.cell.client, &key.namespace, None);
         let instance = instances.read(&key.name).await?;
-        Ok(match instance {
-            Some(instance) if is_terminating(&instance) => Holder::Ends,
-            Some(_) => Holder::Lives,
-            None => Holder::Gone,
-        })
+        Ok(instance.map_or(Holder::Gone, |it| Holder::of(&it.metadata)))
     }
 
     /// Returns when a project that is not known to be clean is asked again.

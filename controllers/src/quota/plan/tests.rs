@@ -471,25 +471,33 @@ fn an_instance_ends_when_its_claim_is_gone_or_after_two_minutes() {
     assert_eq!(plan, Plan::default());
 }
 
-/// I-31: the provider still runs the machine, or the hub still has the Instance.
+/// I-31: the provider still runs the machine.
 #[test]
-fn a_claim_outlives_the_other_finalizers() {
-    for other in [
-        finalizers::INSTANCE_CONTROLLER,
-        "provider.example.com/machine",
+fn a_claim_outlives_the_finalizers_of_others() {
+    let mut ending = Case::new(Ledger::Disabled).instance;
+    let others = ending.finalizers_mut();
+    others.push("provider.example.com/machine".to_owned());
+    for ledger in [
+        granted_claim(),
+        Ledger::Known(None),
+        unavailable(),
+        Ledger::Disabled,
     ] {
-        let mut ending = Case::new(Ledger::Disabled).instance;
-        ending.finalizers_mut().push(other.to_owned());
-        for ledger in [
-            granted_claim(),
-            Ledger::Known(None),
-            unavailable(),
-            Ledger::Disabled,
-        ] {
-            let plan = end(&ending, &ledger, Some(before(1000)), now());
-            assert_eq!(plan, Plan::default(), "{other}");
-        }
+        let plan = end(&ending, &ledger, Some(before(1000)), now());
+        assert_eq!(plan, Plan::default());
     }
+}
+
+/// The hub can be down for days, and no machine runs.
+#[test]
+fn a_claim_does_not_wait_for_the_hub() {
+    let mut ending = Case::new(Ledger::Disabled).instance;
+    let finalizers = ending.finalizers_mut();
+    finalizers.push(finalizers::INSTANCE_CONTROLLER.to_owned());
+    let step = |ledger, seconds| short(&end(&ending, &ledger, Some(before(seconds)), now()));
+    assert_eq!(step(granted_claim(), 0), "DeleteClaim");
+    assert_eq!(step(Ledger::Known(None), 0), "Release(NoClaim)");
+    assert_eq!(step(unavailable(), 120), "Release(None)");
 }
 
 #[test]

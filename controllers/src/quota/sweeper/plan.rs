@@ -1,6 +1,6 @@
 //! Decides which claims in a project are left by Instances that are gone.
 
-use api::labels;
+use api::{finalizers, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 
@@ -14,15 +14,18 @@ pub(super) enum Holder {
     Lives,
     /// It is terminating. `quota` may release it without proof that its claim is gone.
     Ends,
-    /// The cell does not have it.
+    /// The cell does not have it, or `quota` has released it. It can still wait for the hub.
     Gone,
 }
 
 impl Holder {
     /// Returns what the metadata of an Instance say.
     pub(super) fn of(instance: &ObjectMeta) -> Self {
+        let finalizers = instance.finalizers.as_deref().unwrap_or_default();
+        let is_held = || finalizers.iter().any(|it| it == finalizers::QUOTA_CLAIM);
         match instance.deletion_timestamp {
-            Some(_) => Self::Ends,
+            Some(_) if is_held() => Self::Ends,
+            Some(_) => Self::Gone,
             None => Self::Lives,
         }
     }
@@ -74,8 +77,10 @@ mod tests {
     use super::*;
     use crate::fixtures::object;
 
+    const DELETED: &str = "2026-11-21T09:59:00Z";
+
     fn claim(name: &str, is_terminating: bool) -> ResourceClaim {
-        let deleted = is_terminating.then_some("2026-11-21T09:59:00Z");
+        let deleted = is_terminating.then_some(DELETED);
         object(json!({
             "metadata": {"name": name, "deletionTimestamp": deleted}, "spec": {"requests": []},
         }))
@@ -111,6 +116,27 @@ mod tests {
                 (names, plan.is_clean),
                 (delete.iter().map(ToString::to_string).collect(), is_clean),
                 "{claims:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_instance_without_the_finalizer_keeps_no_claim() {
+        for (deleted, finalizer, expected) in [
+            (None, None, Holder::Lives),
+            (Some(DELETED), Some(finalizers::QUOTA_CLAIM), Holder::Ends),
+            (
+                Some(DELETED),
+                Some(finalizers::INSTANCE_CONTROLLER),
+                Holder::Gone,
+            ),
+        ] {
+            let finalizers = Vec::from_iter(finalizer);
+            let instance = json!({"deletionTimestamp": deleted, "finalizers": finalizers});
+            assert_eq!(
+                Holder::of(&object(instance.clone())),
+                expected,
+                "{instance}"
             );
         }
     }
