@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use api::{CellName, Instance, WorkloadDeployment};
+use api::{CellName, Instance, ProjectName, WorkloadDeployment};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::{Client, Resource};
 use multicluster::cache::{Change, ListLimiter, Reflector};
@@ -234,9 +234,11 @@ fn quota_watches(
 fn quota_controllers(
     cell: &Arc<CellCaches>,
     ledgers: Option<Arc<Ledgers>>,
+    queue: Queue<LedgerKey>,
     metrics: &Metrics,
 ) -> (QuotaController, QuotaSweeper) {
-    let left = Arc::new(LeftClaims::new(Arc::clone(cell)));
+    let sweep = move |project: &ProjectName| queue.add(LedgerKey(project.clone()));
+    let left = Arc::new(LeftClaims::new(Arc::clone(cell), sweep));
     let sweeper = QuotaSweeper::new(
         Arc::clone(cell),
         ledgers.clone(),
@@ -349,7 +351,7 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         lifecycle,
     };
     wiring.run(workers.instance, &ready, readiness);
-    let (quota, sweeper) = quota_controllers(&cell, ledgers, &metrics);
+    let (quota, sweeper) = quota_controllers(&cell, ledgers, queues.sweeper.clone(), &metrics);
     wiring.run(workers.quota, &ready, quota);
     wiring.run(workers.sweeper, &ready, sweeper);
     let network = NetworkController::new(Arc::clone(&cell), &metrics);

@@ -36,6 +36,8 @@ struct System {
     project: ApiServer,
     controller: QuotaController,
     sweeper: QuotaSweeper,
+    /// The projects that the cell has refused to record.
+    unrecorded: Arc<Mutex<Vec<ProjectName>>>,
     _tasks: Tasks,
 }
 
@@ -104,7 +106,12 @@ impl System {
         let watches = watches_quota.then_some(watches);
         let ledgers = connect.map(|connect| Arc::new(Ledgers::new(connect, watches)));
         let (caches, metrics) = (&planes.caches, &planes.metrics);
-        let left = Arc::new(LeftClaims::new(Arc::clone(caches)));
+        let unrecorded = Arc::<Mutex<Vec<_>>>::default();
+        let note = {
+            let unrecorded = Arc::clone(&unrecorded);
+            move |project: &ProjectName| lock(&unrecorded).push(project.clone())
+        };
+        let left = Arc::new(LeftClaims::new(Arc::clone(caches), note));
         let controller = QuotaController::new(
             Arc::clone(caches),
             ledgers.clone(),
@@ -117,6 +124,7 @@ impl System {
             project,
             controller,
             sweeper,
+            unrecorded,
             _tasks: tasks,
         }
     }
@@ -127,15 +135,19 @@ impl System {
 
     /// Reconciles at the time of this clock.
     async fn reconcile_at(&self, clock: Clock) -> Outcome {
+        let outcome = self.try_reconcile_at(clock).await.unwrap();
+        settle().await;
+        outcome
+    }
+
+    async fn try_reconcile_at(&self, clock: Clock) -> Result<Outcome, ReconcileError> {
         let key = ClaimKey {
             project: Some(ProjectName::new("p").unwrap()),
             namespace: HUB_NAMESPACE.to_owned(),
             name: NAME.to_owned(),
         };
         let context = ReconcileContext::new(clock, None);
-        let outcome = self.controller.reconcile(&context, key).await.unwrap();
-        settle().await;
-        outcome
+        self.controller.reconcile(&context, key).await
     }
 
     /// Looks for claims that were left in the project.
@@ -283,17 +295,7 @@ async fn a_condition_that_cannot_be_stored_keeps_the_gate_closed() {
             .part(apiserver::ObjectPart::Status)
             .times(1),
     );
-    let key = ClaimKey {
-        project: Some(ProjectName::new("p").unwrap()),
-        namespace: HUB_NAMESPACE.to_owned(),
-        name: NAME.to_owned(),
-    };
-    let context = ReconcileContext::new(now, None);
-    system
-        .controller
-        .reconcile(&context, key)
-        .await
-        .unwrap_err();
+    system.try_reconcile_at(now).await.unwrap_err();
     assert_eq!(system.gates(), ["Network", "Quota"]);
     system.reconcile().await;
     assert_eq!(system.gates(), ["Network"]);

@@ -126,20 +126,51 @@ async fn a_claim_of_an_instance_that_the_cell_has_stays() {
     assert_eq!(system.writes(), [""; 0]);
 }
 
-/// Without the right to record, an Instance must end nevertheless.
+/// Returns a system whose Instance ends without proof. The cell answers the next write with this code.
+async fn with_refused_record(code: u16) -> System {
+    let system = System::start(new_instance()).await;
+    system.reconcile().await;
+    system.delete_instance().await;
+    system.project.fail(Fault::hang());
+    let cell = &system.planes.cell;
+    cell.fail(Fault::refuse(code).on_writes().times(1));
+    system
+}
+
+/// Without the right to record, an Instance must end nevertheless. The process deletes the claim while it lives.
 #[tokio::test(start_paused = true)]
 async fn a_record_that_is_refused_holds_no_instance_up() {
-    for code in [403, 500] {
-        let system = System::start(new_instance()).await;
-        system.reconcile().await;
-        system.delete_instance().await;
-        system.project.fail(Fault::hang());
-        let cell = &system.planes.cell;
-        cell.fail(Fault::refuse(code).on_writes().times(1));
+    let system = with_refused_record(403).await;
+    let later: Clock = || now() + SignedDuration::from_secs(60);
+    assert_eq!(system.reconcile_at(later).await, Outcome::Settled);
+    assert!(system.instance().is_none());
+    assert_eq!(record(&system), None);
+    let unrecorded = lock(&system.unrecorded).clone();
+    assert_eq!(unrecorded, [ProjectName::new("p").unwrap()]);
+    system.project.heal();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    system.sweep().await;
+    assert!(system.claim().is_none());
+    let minute = Duration::from_mins(1);
+    assert_eq!(system.sweep().await, Outcome::Again(minute));
+    tokio::time::sleep(minute).await;
+    assert_eq!(system.sweep().await, Outcome::Gone);
+    let requests = system.project.requests();
+    assert_eq!(system.sweep().await, Outcome::Gone);
+    assert_eq!(system.project.requests(), requests);
+}
+
+/// I-31: a failure of the cell that passes must not lose the claim.
+#[tokio::test(start_paused = true)]
+async fn an_instance_stays_until_its_project_is_recorded() {
+    for code in [429, 500, 503] {
+        let system = with_refused_record(code).await;
         let later: Clock = || now() + SignedDuration::from_secs(60);
+        system.try_reconcile_at(later).await.unwrap_err();
+        assert!(system.instance().is_some(), "{code}");
         assert_eq!(system.reconcile_at(later).await, Outcome::Settled, "{code}");
         assert!(system.instance().is_none(), "{code}");
-        assert_eq!(record(&system), None, "{code}");
+        assert_eq!(record(&system).as_deref(), Some(r#"["p"]"#), "{code}");
     }
 }
 

@@ -1,8 +1,8 @@
 //! The record of the projects in which Instances of the cell may have left claims: an annotation on the Namespace
 //! `default` of the cell, which always exists.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{self, Arc};
 use std::time::Duration;
 
 use api::annotations::LEFT_CLAIMS;
@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use crate::cell::CellCaches;
+use crate::lock::lock;
 use crate::objects::Namespace;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
@@ -25,27 +26,38 @@ pub(crate) struct LeftClaims {
     /// Since when nothing was found in each project of the record. The lock is held while the record is written: many
     /// Instances can end at once.
     clean: Mutex<HashMap<ProjectName, Instant>>,
+    /// The projects that the cell has refused to record. They are forgotten with this process.
+    unrecorded: sync::Mutex<HashSet<ProjectName>>,
+    /// Called with each of them. No watch reports it.
+    on_unrecorded: Box<dyn Fn(&ProjectName) + Send + Sync>,
 }
 
 impl LeftClaims {
-    pub(crate) fn new(cell: Arc<CellCaches>) -> Self {
+    /// Makes the record. `on_unrecorded` is called with a project that the cell refuses to record.
+    pub(crate) fn new(
+        cell: Arc<CellCaches>,
+        on_unrecorded: impl Fn(&ProjectName) + Send + Sync + 'static,
+    ) -> Self {
         Self {
             cell,
             clean: Mutex::default(),
+            unrecorded: sync::Mutex::default(),
+            on_unrecorded: Box::new(on_unrecorded),
         }
     }
 
-    /// Returns whether a project is in the record.
+    /// Returns whether a project is in the record, or would be if the cell had not refused it.
     pub(super) fn has(&self, project: &ProjectName) -> bool {
-        self.namespace()
-            .is_some_and(|namespace| recorded(&namespace).contains(project))
+        let is_recorded = |namespace| recorded(&namespace).contains(project);
+        lock(&self.unrecorded).contains(project) || self.namespace().is_some_and(is_recorded)
     }
 
     /// Adds a project to the record.
     ///
     /// # Errors
     ///
-    /// [`ReconcileError`] if the write can succeed later. A refused write is logged: it must hold no Instance up.
+    /// [`ReconcileError`] if the write can succeed later. A refused write must hold no Instance up: this process
+    /// remembers the project.
     pub(in crate::quota) async fn add(
         &self,
         context: &ReconcileContext,
@@ -58,7 +70,9 @@ impl LeftClaims {
             .write(context, writer, |projects| projects.insert(project.clone()))
             .await;
         match added {
-            Err(error) if is_refusal(&error) => {
+            Err(error) if error.lasting_refusal().is_some() => {
+                lock(&self.unrecorded).insert(project.clone());
+                (self.on_unrecorded)(project);
                 warn!(%project, %error, "claims that Instances leave in the project are forgotten with this process");
                 Ok(())
             }
@@ -80,6 +94,7 @@ impl LeftClaims {
         let mut clean = self.clean.lock().await;
         self.write(context, writer, |projects| projects.remove(project))
             .await?;
+        lock(&self.unrecorded).remove(project);
         clean.remove(project);
         Ok(())
     }
@@ -124,15 +139,6 @@ impl LeftClaims {
             .await
             .map(drop)
     }
-}
-
-/// Returns whether the API server has answered, and does not only know a newer version of the Namespace. If it cannot
-/// answer at present, the finalizer stays too.
-fn is_refusal(error: &ReconcileError) -> bool {
-    let ReconcileError::Api { source, .. } = error else {
-        return false;
-    };
-    matches!(source.as_ref(), kube::Error::Api(status) if status.code != 409)
 }
 
 /// Returns the projects in the record of the Namespace with this metadata.
