@@ -104,7 +104,7 @@ impl QuotaSweeper {
         }
     }
 
-    /// Deletes the claims in a project whose Instances are gone. Returns whether there was none.
+    /// Deletes the claims in a project whose Instances are gone. Returns whether there was none, or the first problem.
     async fn sweep(
         &self,
         context: &ReconcileContext,
@@ -122,12 +122,19 @@ impl QuotaSweeper {
             }
         }
         let plan = sweep(claimed);
+        let mut first = None;
         for claim in &plan.delete {
-            if let Err(problem) = self.delete(context, ledger, claim).await {
-                return Ok(Err(problem));
+            let Err(problem) = self.delete(context, ledger, claim).await else {
+                continue;
+            };
+            // The answer is about this claim only, if it is an answer.
+            let is_over = matches!(problem.remedy, Remedy::Wait(_) | Remedy::ProjectGone);
+            first.get_or_insert(problem);
+            if is_over {
+                break;
             }
         }
-        Ok(Ok(plan.is_clean))
+        Ok(first.map_or(Ok(plan.is_clean), Err))
     }
 
     async fn delete(

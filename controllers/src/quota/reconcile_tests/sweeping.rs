@@ -126,6 +126,28 @@ async fn a_claim_of_an_instance_that_the_cell_has_stays() {
     assert_eq!(system.writes(), [""; 0]);
 }
 
+/// An admission webhook of the project can refuse the deletion of one claim.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_cannot_be_deleted_does_not_hold_up_the_others() {
+    for code in [403, 409] {
+        let system = with_left_claim().await;
+        system.project.heal();
+        let mut next = json!(system.claim().unwrap());
+        let name = format!("{CLAIM}-next");
+        next["metadata"]["name"] = json!(name);
+        next["metadata"]["uid"] = json!("next");
+        system.project.put(next);
+        let refusal = Fault::refuse(code).on_writes();
+        system.project.fail(refusal.name(CLAIM));
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let soon = Outcome::Again(Duration::from_secs(10));
+        assert_eq!(system.sweep().await, soon, "{code}");
+        assert!(system.claim().is_some(), "{code}");
+        let next = system.project.get::<ResourceClaim>("default", &name);
+        assert!(next.is_none(), "{code}");
+    }
+}
+
 /// Returns a system whose Instance ends without proof. The cell answers the next write with this code.
 async fn with_refused_record(code: u16) -> System {
     let system = System::start(new_instance()).await;
