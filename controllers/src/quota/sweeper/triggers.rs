@@ -8,16 +8,20 @@ use crate::runtime::triggers::{CellSource, Trigger};
 
 pub(crate) const ON_CELL: &[Trigger<CellSource, (), LedgerKey>] = &[Trigger {
     source: CellSource::Namespaces,
-    reason: "the Namespace has the record of the projects in which claims may be left",
+    reason: "claims may be left in a project that the record in the Namespace names from now on, or not any more",
     keys: |change, ()| {
-        let versions = change.versions();
-        let records = versions.filter(|it| it.name.as_deref() == Some(DEFAULT_NAMESPACE));
-        records.flat_map(recorded).map(LedgerKey).collect()
+        let [former, current] = [change.former, change.current].map(|version| {
+            let version = version.filter(|it| it.name.as_deref() == Some(DEFAULT_NAMESPACE));
+            version.map(recorded).unwrap_or_default()
+        });
+        let changed = former.symmetric_difference(&current);
+        changed.cloned().map(LedgerKey).collect()
     },
 }];
 
 #[cfg(test)]
 mod tests {
+    use api::ProjectName;
     use api::annotations::LEFT_CLAIMS;
     use serde_json::json;
 
@@ -37,7 +41,9 @@ mod tests {
             namespace("default", None),
             namespace("ns-1", Some(r#"["acme"]"#)),
         );
+        let both = namespace("default", Some(r#"["acme","other"]"#));
         let own = || vec![LedgerKey(acme())];
+        let other_project = || vec![LedgerKey(ProjectName::new("other").unwrap())];
         let case = |name, source, former, current, keys| TriggerCase {
             name,
             source,
@@ -50,6 +56,10 @@ mod tests {
         let cases = [
             case("recorded", source, Some(&without), Some(&recorded), own()),
             case("removed", source, Some(&recorded), Some(&without), own()),
+            case("another one recorded", source, Some(&recorded), Some(&both), other_project()),
+            case("another one removed", source, Some(&both), Some(&recorded), other_project()),
+            case("unchanged", source, Some(&recorded), Some(&recorded), vec![]),
+            case("listed", source, None, Some(&recorded), own()),
             case("without a record", source, None, Some(&without), vec![]),
             case("another Namespace", source, None, Some(&other), vec![]),
             case("another kind", CellSource::Instances, None, Some(&recorded), vec![]),
