@@ -16,7 +16,7 @@ mod replacement;
 pub(crate) mod sweeper;
 pub(crate) mod triggers;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -66,6 +66,8 @@ pub(crate) struct QuotaController {
     ledgers: Option<Arc<Ledgers>>,
     /// When a claim was last made for each Instance whose claim was denied.
     tries: Mutex<HashMap<ClaimKey, Try>>,
+    /// The Instances that had a claim that this process has deleted. The watch may still show it.
+    deleted: Mutex<HashSet<ClaimKey>>,
     /// The terminating Instances whose machine could still run, and since when their claim may end.
     ending: Mutex<HashMap<ClaimKey, Option<Timestamp>>>,
     left: Arc<LeftClaims>,
@@ -117,6 +119,7 @@ impl QuotaController {
             writer: Writer::new(Self::NAME, metrics),
             ledgers,
             tries: Mutex::default(),
+            deleted: Mutex::default(),
             ending: Mutex::default(),
             left,
             waiting: WaitingInstances::new(metrics, Metrics::quota_waiting),
@@ -151,8 +154,9 @@ impl QuotaController {
             return Ok(outcome);
         }
         // A watch that is behind can show a claim without a UID that was made for a former Instance.
+        let is_certain = !is_put_off && !lock(&self.deleted).contains(key);
         let usable = watched.into_iter().find(|claim| {
-            !is_put_off
+            is_certain
                 && is_granted(claim)
                 && claim::is_of(claim.meta(), instance.meta())
                 && fits(claim, &instance, &requests)
@@ -358,6 +362,7 @@ impl QuotaController {
     /// Forgets an Instance that is gone, and the client of its project if it was the last one.
     fn forget(&self, key: &ClaimKey) {
         self.tries().remove(key);
+        lock(&self.deleted).remove(key);
         lock(&self.ending).remove(key);
         self.waiting.forget(key);
         if let (Some(ledgers), Some(project)) = (&self.ledgers, &key.project)

@@ -11,6 +11,7 @@ use super::claim::{self, Claimant};
 use super::ledger::{FoundClaim, ProjectLedger};
 use super::plan::{Ledger, LedgerProblem, Remedy};
 use crate::hub::upstream::Upstream;
+use crate::lock::lock;
 use crate::runtime::ReconcileContext;
 use crate::runtime::keys::ClaimKey;
 
@@ -114,7 +115,7 @@ impl QuotaController {
         }
     }
 
-    /// Deletes the claim that was found.
+    /// Deletes the claim that was found. From now on, a claim of the Instance is read before its gate opens.
     pub(super) async fn delete(
         &self,
         context: &ReconcileContext,
@@ -124,6 +125,8 @@ impl QuotaController {
         let (Some(target), Ledger::Known(Some(claim))) = (&access.target, &access.ledger) else {
             return;
         };
+        // A request without an answer can have been carried out.
+        lock(&self.deleted).insert(key.clone());
         let deleted = target
             .project
             .delete(&self.writer, context, &target.upstream, claim.as_ref())

@@ -283,6 +283,43 @@ async fn a_suspended_instance_holds_nothing_unless_it_has_run() {
     }
 }
 
+/// I-31: the suspension ends before the watch reports that the claim was deleted.
+#[tokio::test(start_paused = true)]
+async fn a_gate_does_not_open_with_a_claim_that_was_just_deleted() {
+    let system = System::start_watched(new_instance(), true, true).await;
+    system.reconcile().await;
+    let suspend = async |suspended: bool| {
+        let cell = &system.planes.cell;
+        cell.modify::<Instance>(HUB_NAMESPACE, NAME, |instance| {
+            instance["status"]["suspended"] = json!(suspended);
+        });
+        settle().await;
+    };
+    suspend(true).await;
+    system.grant(CLAIM);
+    settle().await;
+    let granted = json!(system.claim().unwrap());
+    system.writes();
+    system.reconcile().await;
+    assert_eq!(system.writes(), [DELETE]);
+    // The watch still shows the claim that no read finds.
+    system.project.put(granted);
+    system.project.fail(Fault::absent::<ResourceClaim>(CLAIM));
+    suspend(false).await;
+    system.reconcile().await;
+    assert_eq!(system.gates(), ["Network", "Quota"]);
+    system.project.heal();
+    system.project.remove::<ResourceClaim>("default", CLAIM);
+    settle().await;
+    system.writes();
+    system.reconcile().await;
+    assert_eq!(system.writes(), [CREATE]);
+    system.grant(CLAIM);
+    settle().await;
+    system.reconcile().await;
+    assert_eq!(system.gates(), ["Network"]);
+}
+
 /// The write of the condition succeeds, and the process dies before the gate is opened.
 #[tokio::test(start_paused = true)]
 async fn a_condition_that_cannot_be_stored_keeps_the_gate_closed() {
