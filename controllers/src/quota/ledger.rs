@@ -324,23 +324,26 @@ impl ProjectLedger {
         }
         let api: Api<DeserializeGuard<AllowanceBucket>> =
             Api::namespaced(self.client.clone(), BUCKETS_NAMESPACE);
+        let mut is_forbidden = false;
         let listed = self.ask(&self.reads, async {
-            match api.list(&ListParams::default()).await {
-                Ok(buckets) => Ok(Some(buckets)),
-                Err(kube::Error::Api(status)) if status.is_forbidden() => Ok(None),
-                Err(error) => Err(ReconcileError::api("list AllowanceBuckets", error)),
-            }
+            let listed = api.list(&ListParams::default()).await;
+            listed.map_err(|error| {
+                let error = ReconcileError::api("list AllowanceBuckets", error);
+                is_forbidden = error.is_forbidden();
+                error
+            })
         });
-        let Some(listed) = listed.await? else {
+        let listed = listed.await;
+        if is_forbidden {
             return Ok(None);
-        };
+        }
         let mut left = QuotaLeft {
             project: self.project.clone(),
             buckets: Vec::new(),
             undecodable: None,
             promised: Mutex::default(),
         };
-        for bucket in listed {
+        for bucket in listed? {
             match bucket.0 {
                 Ok(bucket) => left.buckets.push(bucket),
                 Err(invalid) => left.undecodable = invalid.metadata.name,

@@ -62,6 +62,15 @@ fn claim_of(name: &str, cell: &str) -> Value {
     })
 }
 
+/// Returns the answers of an API server that does not have the project.
+fn absent_project() -> Fault {
+    let project = json!({"group": "resourcemanager.miloapis.com", "kind": "projects", "name": "p"});
+    let answer = json!({
+        "status": "Failure", "code": 404, "reason": "NotFound", "message": "m", "details": project,
+    });
+    Fault::answer(404, answer.to_string())
+}
+
 impl System {
     async fn start(instance: Value) -> Self {
         Self::start_with(instance, true).await

@@ -69,11 +69,14 @@ impl Controller for QuotaSweeper {
         };
         let is_over = match swept {
             Ok(true) => self.left.is_clean(&project, LATE).await,
+            // An API server that had only another project may be the wrong one for a moment.
+            Err(problem) if problem.remedy == Remedy::ProjectGone => {
+                self.left.is_clean(&project, LATE).await
+            }
             Ok(false) => {
                 self.left.is_unclean(&project).await;
                 return Ok(Outcome::Again(self.again(&project, None)));
             }
-            Err(problem) if problem.remedy == Remedy::ProjectGone => true,
             Err(problem) => return Ok(Outcome::Again(self.again(&project, Some(&problem)))),
         };
         lock(&self.pending).remove(&project);

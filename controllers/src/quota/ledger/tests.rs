@@ -124,6 +124,22 @@ async fn a_control_plane_that_has_another_project_proves_that_one_is_gone() {
     assert_eq!(ask(&project()).await, Some(Remedy::ProjectGone));
 }
 
+/// An API server can refuse each request without a look at the project.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_does_not_show_that_there_is_a_project() {
+    let server = ApiServer::new();
+    let client = server.client();
+    let ledgers = Ledgers::new(Box::new(move |_| Ok(client.clone())), None);
+    let ledger = ledgers.of(&project()).unwrap();
+    server.fail(Fault::refuse(403));
+    assert!(ledger.left().await.unwrap().is_none());
+    server.heal();
+    let answer = status(404, &the_project());
+    server.fail(Fault::answer(404, json!(answer).to_string()));
+    let claims = ledger.claims_of(&CellName::new("dfw1").unwrap()).await;
+    assert_eq!(claims.unwrap_err().remedy, Remedy::Correct);
+}
+
 /// A project whose API server hangs holds an Instance up for some seconds, and the next Instances not at all.
 #[tokio::test(start_paused = true)]
 async fn a_hung_project_delays_only_itself_and_only_once() {

@@ -129,15 +129,7 @@ async fn a_ledger_that_refuses_only_the_deletion_holds_an_instance_for_two_minut
 async fn a_control_plane_that_never_had_the_project_is_no_proof() {
     let system = System::start(new_instance()).await;
     system.project.put(claim_of("instance-web-0", "dfw1"));
-    let is_absent = || {
-        let project =
-            json!({"group": "resourcemanager.miloapis.com", "kind": "projects", "name": "p"});
-        let answer = json!({
-            "status": "Failure", "code": 404, "reason": "NotFound", "message": "m", "details": project,
-        });
-        Fault::answer(404, answer.to_string())
-    };
-    system.project.fail(is_absent());
+    system.project.fail(absent_project());
     system.delete_instance().await;
     let again = Outcome::Again(Duration::from_secs(5));
     assert_eq!(system.reconcile().await, again);
@@ -156,7 +148,7 @@ async fn a_control_plane_that_never_had_the_project_is_no_proof() {
     // A project that was there is gone later.
     let system = System::start(new_instance()).await;
     system.reconcile().await;
-    system.project.fail(is_absent());
+    system.project.fail(absent_project());
     system.delete_instance().await;
     assert_eq!(system.reconcile().await, Outcome::Settled);
     assert!(system.instance().is_none());

@@ -60,6 +60,21 @@ async fn a_claim_that_was_left_is_found_by_the_next_process() {
     assert_eq!(system.project.requests(), requests);
 }
 
+/// An API server can be the wrong one for a moment, although it has had a project.
+#[tokio::test(start_paused = true)]
+async fn a_project_that_is_gone_leaves_the_record_after_two_answers() {
+    let system = with_left_claim().await;
+    system.project.heal();
+    system.project.fail(absent_project());
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let minute = Duration::from_mins(1);
+    assert_eq!(system.sweep().await, Outcome::Again(minute));
+    assert!(record(&system).is_some());
+    tokio::time::sleep(minute).await;
+    assert_eq!(system.sweep().await, Outcome::Gone);
+    assert_eq!(record(&system), None);
+}
+
 /// A request without an answer can make a claim later.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_appears_late_is_found() {
