@@ -67,23 +67,18 @@ impl Controller for QuotaSweeper {
             Ok(ledger) => self.sweep(context, &ledger).await?,
             Err(problem) => Err(problem),
         };
-        let is_over = match swept {
-            Ok(true) => self.left.is_clean(&project, LATE).await,
+        match swept {
+            Ok(true) => {}
             // An API server that had only another project may be the wrong one for a moment.
-            Err(problem) if problem.remedy == Remedy::ProjectGone => {
-                self.left.is_clean(&project, LATE).await
-            }
-            Ok(false) => {
-                self.left.is_unclean(&project).await;
-                return Ok(Outcome::Again(self.again(&project, None)));
-            }
+            Err(problem) if problem.remedy == Remedy::ProjectGone => {}
+            Ok(false) => return Ok(Outcome::Again(self.again(&project, None))),
             Err(problem) => return Ok(Outcome::Again(self.again(&project, Some(&problem)))),
-        };
+        }
         lock(&self.pending).remove(&project);
-        if !is_over {
+        let (left, writer) = (&self.left, &self.writer);
+        if !left.note_clean(context, writer, &project, LATE).await? {
             return Ok(Outcome::Again(LATE));
         }
-        self.left.remove(context, &self.writer, &project).await?;
         self.forget(ledgers, &project);
         info!(%project, "no Instance of this cell has left a claim in the project");
         Ok(Outcome::Gone)
@@ -125,6 +120,9 @@ impl QuotaSweeper {
             }
         }
         let plan = sweep(claimed);
+        if !plan.is_clean {
+            self.left.note_unclean(ledger.project()).await;
+        }
         let mut first = None;
         for claim in &plan.delete {
             let Err(problem) = self.delete(context, ledger, claim).await else {

@@ -80,35 +80,34 @@ impl LeftClaims {
         }
     }
 
-    /// Removes a project from the record.
+    /// Notes that nothing was found in a project. If nothing was found for this time, and no Instance has left a claim
+    /// meanwhile, the project is removed from the record. Returns whether it was.
     ///
     /// # Errors
     ///
     /// [`ReconcileError::Api`], also if the Namespace has changed since it was read.
-    pub(super) async fn remove(
+    pub(super) async fn note_clean(
         &self,
         context: &ReconcileContext,
         writer: &Writer,
         project: &ProjectName,
-    ) -> Result<(), ReconcileError> {
+        time: Duration,
+    ) -> Result<bool, ReconcileError> {
+        // An Instance that leaves a claim waits for this lock.
         let mut clean = self.clean.lock().await;
+        let since = clean.entry(project.clone()).or_insert_with(Instant::now);
+        if since.elapsed() < time {
+            return Ok(false);
+        }
         self.write(context, writer, |projects| projects.remove(project))
             .await?;
         lock(&self.unrecorded).remove(project);
         clean.remove(project);
-        Ok(())
-    }
-
-    /// Notes that nothing was found in a project. Returns whether nothing was found for this time, and no Instance has
-    /// left a claim meanwhile.
-    pub(super) async fn is_clean(&self, project: &ProjectName, time: Duration) -> bool {
-        let mut clean = self.clean.lock().await;
-        let since = clean.entry(project.clone()).or_insert_with(Instant::now);
-        since.elapsed() >= time
+        Ok(true)
     }
 
     /// Notes that something was found in a project.
-    pub(super) async fn is_unclean(&self, project: &ProjectName) {
+    pub(super) async fn note_unclean(&self, project: &ProjectName) {
         self.clean.lock().await.remove(project);
     }
 
