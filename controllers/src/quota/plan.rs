@@ -164,8 +164,8 @@ pub(super) fn is_managed(instance: &Instance) -> bool {
     is_gated(instance) || has_finalizer(instance, finalizers::QUOTA_CLAIM)
 }
 
-/// Returns whether an Instance holds no quota because it is suspended and has never run. One that has run keeps its
-/// claim.
+/// Returns whether an Instance holds no quota because it is suspended, and its gate is closed. With an open gate, it
+/// keeps its claim.
 pub(super) fn is_put_off(instance: &Instance) -> bool {
     instance.is_suspended() && is_gated(instance)
 }

@@ -244,7 +244,7 @@ async fn a_grant_costs_three_writes_and_then_none() {
     assert_eq!(claim.spec.consumer_ref.unwrap().name, "p");
 }
 
-/// An Instance that has never run holds nothing while it is suspended. Its gate stays closed, and opens soon after.
+/// An Instance with a closed gate holds nothing while it is suspended. The gate stays closed, and opens soon after.
 #[tokio::test(start_paused = true)]
 async fn a_suspended_instance_holds_nothing_unless_it_has_run() {
     let set = async |system: &System, suspended: Option<bool>| {
