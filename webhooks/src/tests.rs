@@ -295,6 +295,23 @@ fn blocking_clock() -> Timestamp {
     Timestamp::UNIX_EPOCH
 }
 
+/// On the thread of the connection, and on that of long work.
+#[tokio::test]
+async fn a_panic_of_a_handler_is_answered() {
+    let metrics = Arc::new(Metrics::register(&mut Registry::default()));
+    let handle = tokio::runtime::Handle::current();
+    let clock = || panic!("in a test");
+    let limits = Limits::default();
+    let server = Routes::new(metrics, limits, clock, None, Some(handle), None);
+    let router = server.together();
+    for spaces in [0, 1 << 20] {
+        let body = review("InterpretReplica") + &" ".repeat(spaces);
+        let request = Request::post("/interpret").body(Body::from(body)).unwrap();
+        let answer = router.clone().oneshot(request).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
+    }
+}
+
 /// Here one thread serves all requests, so a large request that used this thread would block the small one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_small_request_is_answered_while_a_large_one_is_interpreted() {
