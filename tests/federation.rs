@@ -462,6 +462,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Apart networks::networks_and_quota_open_their_gates;
         Gated gates::two_cells_with_equal_names;
         Gated gates::open_gates_cause_no_write;
+        Gated gates::a_claim_can_come_late;
         Gated gates::a_claim_is_deleted_by_hand;
         Gated gates::a_grant_is_revoked;
         Gated gates::a_project_is_suspended;

@@ -24,7 +24,9 @@ mod twins;
 mod witness;
 
 pub(crate) use burst::two_hundred_at_once;
-pub(crate) use claims::{a_claim_is_deleted_by_hand, a_grant_is_revoked, a_project_is_suspended};
+pub(crate) use claims::{
+    a_claim_can_come_late, a_claim_is_deleted_by_hand, a_grant_is_revoked, a_project_is_suspended,
+};
 pub(crate) use fixture::GatedFederation;
 pub(crate) use kills::{
     a_kill_after_each_write, a_kill_after_each_write_with_bindings, a_kill_after_some_writes,

@@ -13,6 +13,7 @@ use kube::ResourceExt;
 use kube::api::DeleteParams;
 
 use super::fixture::{CONVERGED, GatedFederation, PROJECT, claimant};
+use super::pauses::left_claims;
 use crate::fixture::{DFW, Space, WITHIN};
 use crate::settled::quiet;
 
@@ -59,6 +60,35 @@ pub(crate) async fn a_claim_is_deleted_by_hand(gated: &GatedFederation) -> anyho
         "the Instance has changed:\n{before:#?}\n{after:#?}"
     );
     gated.delete(&space, "web").await
+}
+
+/// The request for a claim has no answer, so the claim can come when its Instance has ended. Its project is recorded until
+/// no claim has come for a minute.
+pub(crate) async fn a_claim_can_come_late(gated: &GatedFederation) -> anyhow::Result<()> {
+    let (space, name) = (gated.space("late"), "web-us-dfw-0");
+    let space = space.await?;
+    let unanswered = gated.proxies.quota.inject(FaultRule::new(
+        ProxyFault::Answer(StatusError::internal()),
+        |request| request.method == "POST" && request.path.contains("/resourceclaims"),
+    ));
+    space.create_workload("web", &[("us", &["DFW"], 1)]).await?;
+    wait::eventually("a claim is requested", WITHIN, || async {
+        ensure!(unanswered.hits() > 0, "no request");
+        Ok(())
+    })
+    .await?;
+    let workloads = space.in_project::<Workload>();
+    workloads.delete("web", &DeleteParams::default()).await?;
+    wait::gone(&space.in_cell::<Instance>(DFW), name, CONVERGED).await?;
+    ensure!(left_claims(gated).await?.is_some(), "nothing is recorded");
+    drop(unanswered);
+    wait::eventually("the record is gone", CONVERGED, || async {
+        let left = left_claims(gated).await?;
+        ensure!(left.is_none(), "recorded: {left:?}");
+        Ok(())
+    })
+    .await?;
+    gated.until_nothing_is_left(&space).await
 }
 
 /// A revoked grant stops no Instance that runs. It keeps a gate closed whose condition is stored already.

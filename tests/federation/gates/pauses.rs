@@ -160,7 +160,7 @@ async fn until_claim_is_left(
 }
 
 /// Returns the record of the projects in which claims may be left.
-async fn left_claims(gated: &GatedFederation) -> anyhow::Result<Option<String>> {
+pub(super) async fn left_claims(gated: &GatedFederation) -> anyhow::Result<Option<String>> {
     let cell = gated.federation.cell(DFW)?.client();
     let default = Api::<Namespace>::all(cell).get(DEFAULT_NAMESPACE).await?;
     Ok(default.annotations().get(LEFT_CLAIMS).cloned())
