@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::set_default;
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
 
 use super::*;
 
@@ -50,6 +50,8 @@ impl Subscriber for Warnings {
 async fn a_claim_that_stays_is_in_the_log() {
     let warnings = Warnings::default();
     let _default = set_default(warnings.clone());
+    // If this were the only subscriber, a thread of another test that is the first to reach a warning would disable it.
+    let _other = Dispatch::new(warnings.clone());
     for (is_identified, expected) in [
         (true, "it is deleted when the quota system answers"),
         (false, "an operator must delete it"),
