@@ -48,7 +48,7 @@ async fn an_idle_connection_that_is_too_old_answers_one_more_request() {
 async fn a_connection_that_is_too_old_is_closed_when_it_has_been_idle() {
     let limits = Limits {
         age: Duration::from_millis(50),
-        idle: Duration::from_millis(300),
+        idle: Duration::from_secs(2),
         ..Limits::default()
     };
     let (server, der, _directory) = server(limits).await;
