@@ -9,7 +9,7 @@ mod reconcile_tests;
 pub(crate) mod triggers;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use api::condition::{self, Condition};
 use api::lower_hub::REPORTING;
@@ -18,6 +18,7 @@ use multicluster::{Metrics, Outcome};
 use serde_json::json;
 
 use crate::hub::HubCaches;
+use crate::lock::lock;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
@@ -85,7 +86,7 @@ impl HeartbeatController {
 
     /// Counts a lower hub whose process is silent.
     fn count(&self, lower_hub: &str, is_silent: bool) {
-        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut silent = lock(&self.silent);
         match is_silent {
             true => silent.insert(lower_hub.to_owned()),
             false => silent.remove(lower_hub),

@@ -2,7 +2,7 @@
 //! (docs/concepts/freshness.md#a-lower-hub-without-its-process).
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use api::lower_hub::lease_of;
@@ -11,6 +11,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use multicluster::Cache;
 use tokio::time::Instant;
+
+use crate::lock::lock;
 
 /// The Leases of lower hubs, and when this process saw them change. The clocks of other processes do not matter.
 pub(crate) struct Heartbeats {
@@ -61,7 +63,7 @@ impl Heartbeats {
                 .ok()
                 .flatten(),
         );
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         let former = state.renewals.get(lower_hub);
         match (time, former) {
             (None, _) => {
@@ -83,7 +85,7 @@ impl Heartbeats {
     pub(crate) fn are_seen(&self) -> bool {
         let is_current = self.leases.sync_state().borrow().is_current();
         if !is_current {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = lock(&self.state);
             state.blind = Some(Instant::now());
         }
         is_current
@@ -92,7 +94,7 @@ impl Heartbeats {
     /// Returns the last heartbeat. Returns `None` if there never was one: the process of the lower hub does not run yet,
     /// or has a former version.
     pub(crate) fn last(&self, lower_hub: &str) -> Option<LastHeartbeat> {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = lock(&self.state);
         let renewal = state.renewals.get(lower_hub)?;
         let since = state.blind.map_or(renewal.seen, |it| it.max(renewal.seen));
         Some(LastHeartbeat {

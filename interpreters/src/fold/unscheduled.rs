@@ -32,42 +32,14 @@ pub fn no_matching_cell(
         .status
         .and_then(StatusView::parse)
         .unwrap_or_default();
-    let message = truncated(message.into(), MESSAGE_MAX);
-    let condition =
-        |type_: &'static str, status, since, former: Option<&ConditionView<'_>>| ConditionView {
-            last_transition_time: since,
-            message: message.clone(),
-            observed_generation: former.and_then(|former| former.observed_generation),
-            reason: NO_MATCHING_CELL.into(),
-            status,
-            type_: type_.into(),
-        };
-    let mut conditions = former.conditions.clone();
-    let former_available = find(&conditions, AVAILABLE);
-    let kept_time = hub_since(former_available, Unknown)
+    let available_since = hub_since(find(&former.conditions, AVAILABLE), Unknown)
         .or_else(|| shown_since(template.shown, AVAILABLE, Unknown));
-    let available_since = kept_time.unwrap_or_else(|| time(since));
-    let available = condition(AVAILABLE, Unknown, available_since, former_available);
-    replace(&mut conditions, available);
-
-    let former_reporting = former.cells_reporting();
-    let kept_time = shown_since(template.shown, CELLS_REPORTING, False)
-        .or_else(|| hub_since(former_reporting, False));
-    let reporting_since = kept_time.unwrap_or_else(|| time(since));
-    let cells_reporting = condition(CELLS_REPORTING, False, reporting_since, former_reporting);
-    let status = RenderedStatus {
-        cells: Vec::new(),
-        conditions,
-        counters: former.counters(),
-        observed_generation: former.generations.observed_generation,
-        others: Some(&former.others),
-        cells_reporting: Some(cells_reporting),
-        reporting_cell: None,
-        selector: former.selector(),
-        suspended: former.suspended(),
-    };
+    let reporting_since = shown_since(template.shown, CELLS_REPORTING, False)
+        .or_else(|| hub_since(former.cells_reporting(), False));
+    let message = truncated(message.into(), MESSAGE_MAX);
+    let kept_times = (available_since, reporting_since);
     let mut text = Vec::new();
-    status.write(&mut text).ok()?;
+    write(&former, &message, kept_times, since, &mut text).ok()?;
     String::from_utf8(text).ok()
 }
 
@@ -79,32 +51,52 @@ pub(crate) fn without_reports(former: &StatusView<'_>, now: Timestamp, out: &mut
     if !former.names_cells() {
         return false;
     }
-    let condition = |type_: &'static str, status, former: Option<&ConditionView<'_>>| {
-        let since = hub_since(former, status);
-        ConditionView {
-            last_transition_time: since.unwrap_or_else(|| time(now)).into_owned().into(),
-            message: NO_REPORT.into(),
-            observed_generation: former.and_then(|former| former.observed_generation),
-            reason: NO_MATCHING_CELL.into(),
-            status,
-            type_: type_.into(),
-        }
-    };
+    let kept_times = (
+        hub_since(find(&former.conditions, AVAILABLE), Unknown),
+        hub_since(former.cells_reporting(), False),
+    );
+    write(former, NO_REPORT, kept_times, now, out).is_ok()
+}
+
+/// Appends the former status with the changes of [`no_matching_cell`]. The kept times are those of `Available` and of
+/// `CellsReporting`, if they had the status already. Otherwise `since` is the time.
+fn write<'a>(
+    former: &StatusView<'a>,
+    message: &str,
+    kept_times: (Option<Cow<'a, str>>, Option<Cow<'a, str>>),
+    since: Timestamp,
+    out: &mut Vec<u8>,
+) -> serde_json::Result<()> {
+    let condition =
+        |type_: &'static str, status, kept: Option<_>, former: Option<&ConditionView<'_>>| {
+            ConditionView {
+                last_transition_time: kept.unwrap_or_else(|| time(since)),
+                message: message.to_owned().into(),
+                observed_generation: former.and_then(|former| former.observed_generation),
+                reason: NO_MATCHING_CELL.into(),
+                status,
+                type_: type_.into(),
+            }
+        };
+    let (available_since, reporting_since) = kept_times;
     let mut conditions = former.conditions.clone();
-    let available = condition(AVAILABLE, Unknown, find(&conditions, AVAILABLE));
+    let available = find(&conditions, AVAILABLE);
+    let available = condition(AVAILABLE, Unknown, available_since, available);
     replace(&mut conditions, available);
+    let reporting = former.cells_reporting();
+    let reporting = condition(CELLS_REPORTING, False, reporting_since, reporting);
     let status = RenderedStatus {
         cells: Vec::new(),
         conditions,
         counters: former.counters(),
         observed_generation: former.generations.observed_generation,
         others: Some(&former.others),
-        cells_reporting: Some(condition(CELLS_REPORTING, False, former.cells_reporting())),
+        cells_reporting: Some(reporting),
         reporting_cell: None,
         selector: former.selector(),
         suspended: former.suspended(),
     };
-    status.write(out).is_ok()
+    status.write(out)
 }
 
 /// Returns the transition time of the hub's condition. Returns `None` if the condition is absent or has another status.

@@ -32,17 +32,23 @@ fn lower_hub(ready: [bool; 2]) -> Value {
     })
 }
 
+/// Puts the Cluster of a lower hub, a binding that leads there, and an Instance of one of its cells on the hub.
+fn put_objects_below(hub: &ApiServer) {
+    hub.put(cluster("True"));
+    hub.put(json!(binding(
+        HUB_NAMESPACE,
+        "web",
+        "WorkloadDeployment",
+        "dfw"
+    )));
+    hub.put(in_cell("in-a1", "dfw.a1"));
+}
+
 /// A cell below wakes the WorkloadDeployments of its lower hub and its own Instances, and nothing else.
 #[tokio::test(start_paused = true)]
 async fn a_change_of_a_cell_below_wakes_what_shows_it() {
     let planes = WiredPlanes::start_with(|_, hub| {
-        hub.put(cluster("True"));
-        hub.put(json!(binding(
-            HUB_NAMESPACE,
-            "web",
-            "WorkloadDeployment",
-            "dfw"
-        )));
+        put_objects_below(hub);
         hub.put(json!(binding(
             HUB_NAMESPACE,
             "far",
@@ -50,7 +56,6 @@ async fn a_change_of_a_cell_below_wakes_what_shows_it() {
             "ord"
         )));
         hub.put(copy("far"));
-        hub.put(in_cell("in-a1", "dfw.a1"));
         hub.put(in_cell("in-a2", "dfw.a2"));
         hub.put(in_cell("in-ord", "ord"));
     })
@@ -91,14 +96,7 @@ async fn a_change_of_a_cell_below_wakes_what_shows_it() {
 async fn lower_hubs_that_are_listed_late_wake_what_shows_their_cells() {
     let planes = WiredPlanes::start_with(|_, hub| {
         hub.stop_serving::<LowerHub>();
-        hub.put(cluster("True"));
-        hub.put(json!(binding(
-            HUB_NAMESPACE,
-            "web",
-            "WorkloadDeployment",
-            "dfw"
-        )));
-        hub.put(in_cell("in-a1", "dfw.a1"));
+        put_objects_below(hub);
         hub.put(lower_hub([false, true]));
     })
     .await;
@@ -117,14 +115,7 @@ async fn lower_hubs_that_are_listed_late_wake_what_shows_their_cells() {
 #[tokio::test(start_paused = true)]
 async fn a_heartbeat_wakes_the_lower_hub_and_a_silent_process_what_shows_its_cells() {
     let planes = WiredPlanes::start_with(|_, hub| {
-        hub.put(cluster("True"));
-        hub.put(json!(binding(
-            HUB_NAMESPACE,
-            "web",
-            "WorkloadDeployment",
-            "dfw"
-        )));
-        hub.put(in_cell("in-a1", "dfw.a1"));
+        put_objects_below(hub);
         hub.put(lower_hub([true, true]));
     })
     .await;

@@ -1,6 +1,6 @@
 //! Tests of claims whose Instances end, and of claims of others.
 
-use super::sweeping::RECORD;
+use super::sweeping::{RECORD, with_left_claim};
 use super::*;
 
 /// I-31: a claim ends with its Instance.
@@ -157,13 +157,8 @@ async fn a_control_plane_that_never_had_the_project_is_no_proof() {
 /// I-31: the former Instance has ended while the quota system hung.
 #[tokio::test(start_paused = true)]
 async fn a_new_instance_does_not_start_with_the_claim_of_the_former_one() {
-    let system = System::start(new_instance()).await;
-    system.reconcile().await;
-    system.grant(CLAIM);
-    system.delete_instance().await;
-    system.project.fail(Fault::hang());
+    let system = with_left_claim().await;
     let later: Clock = || now() + SignedDuration::from_secs(60);
-    assert_eq!(system.reconcile_at(later).await, Outcome::Settled);
     let mut anew = new_instance();
     anew["metadata"]["uid"] = json!("anew");
     system.planes.cell.put(anew);

@@ -14,7 +14,7 @@ fn record(system: &System) -> Option<String> {
 }
 
 /// Returns a system whose Instance has ended while the API server of the project did not answer. It still does not.
-async fn with_left_claim() -> System {
+pub(super) async fn with_left_claim() -> System {
     let system = System::start(new_instance()).await;
     system.reconcile().await;
     system.grant(CLAIM);

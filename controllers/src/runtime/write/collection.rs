@@ -90,7 +90,11 @@ impl<K: Object> Collection<'_, K> {
     ///
     /// [`ReconcileError::Api`], and [`ReconcileError::NotYet`] if the answer is not a complete list.
     pub(crate) async fn all_metadata(&self) -> Result<Vec<ObjectMeta>> {
-        let listed = self.list(&ListParams::default()).await?;
+        self.complete(&ListParams::default()).await
+    }
+
+    async fn complete(&self, params: &ListParams) -> Result<Vec<ObjectMeta>> {
+        let listed = self.list(params).await?;
         known::<K>(false, &listed)?;
         Ok(listed.items)
     }
@@ -106,9 +110,7 @@ impl<K: Object> Collection<'_, K> {
         value: &str,
     ) -> Result<Vec<PartialObjectMeta<K>>> {
         let params = ListParams::default().labels(&format!("{label}={value}"));
-        let listed = self.list(&params).await?;
-        known::<K>(false, &listed)?;
-        let objects = listed.items.into_iter();
+        let objects = self.complete(&params).await?.into_iter();
         Ok(objects
             .map(PartialObjectMetaExt::into_response_partial)
             .collect())
