@@ -18,7 +18,7 @@ pub struct HubInUse {
     asked: OnceLock<()>,
 }
 
-/// What is known of the hub in use.
+/// The result of the comparison.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum HubVerdict {
     /// The hub has no identity yet, or the projects have not been asked.

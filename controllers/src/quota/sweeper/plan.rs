@@ -7,7 +7,7 @@ use kube::Resource;
 use crate::quota::claim::certain_instance_name;
 use crate::runtime::keys::ObjectKey;
 
-/// What is known of the Instance of a claim.
+/// The state of the Instance of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
     /// It exists. `quota` maintains its claim.
@@ -38,7 +38,7 @@ pub(super) struct Claimed<C> {
     pub(super) holder: Holder,
 }
 
-/// What is to do in a project.
+/// The work in a project.
 #[derive(Clone, Debug)]
 pub(super) struct Sweep<C> {
     /// Claims whose Instances are gone.

@@ -74,7 +74,7 @@ fn a_silent_process_is_said_and_changes_nothing_else() {
     assert_eq!(with, without);
 }
 
-/// What is known is more important, and stays as it is known.
+/// The condition has one reason. A cell that is cut off is more important than a process that is silent.
 #[test]
 fn a_silent_process_hides_no_cell_that_cannot_be_reached() {
     let deployment = recorded("DFW");
