@@ -1,6 +1,11 @@
 //! A reader for canonical JSON: compact, with fields in a known order and strings without escapes. For any other form,
 //! the reader stops with an error.
 
+#![expect(
+    clippy::inline_always,
+    reason = "a comparison with a literal needs only a few instructions, if its length is known"
+)]
+
 use serde::Deserialize;
 use serde_json::Deserializer;
 
@@ -40,32 +45,29 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads exactly the given text.
-    #[inline]
-    pub(super) fn literal<const N: usize>(
-        &mut self,
-        literal: &[u8; N],
-    ) -> Result<(), NotCanonical> {
-        self.rest = after(self.rest, literal).ok_or(NotCanonical)?;
+    #[inline(always)]
+    pub(super) fn literal(&mut self, literal: &'static str) -> Result<(), NotCanonical> {
+        self.rest = self.rest.strip_prefix(literal).ok_or(NotCanonical)?;
         Ok(())
     }
 
     /// Reads the start of an object.
     #[inline]
     pub(super) fn open(&mut self) -> Result<(), NotCanonical> {
-        self.literal(b"{")?;
+        self.literal("{")?;
         self.opened = true;
         Ok(())
     }
 
     /// Reads the name of a field. `name` includes the quotes and the colon. Returns false if the next field has another
     /// name.
-    #[inline]
-    pub(super) fn field<const N: usize>(&mut self, name: &[u8; N]) -> bool {
+    #[inline(always)]
+    pub(super) fn field(&mut self, name: &'static str) -> bool {
         let rest = match self.opened {
             true => Some(self.rest),
-            false => after(self.rest, b","),
+            false => self.rest.strip_prefix(','),
         };
-        let Some(rest) = rest.and_then(|rest| after(rest, name)) else {
+        let Some(rest) = rest.and_then(|rest| rest.strip_prefix(name)) else {
             return false;
         };
         self.rest = rest;
@@ -76,7 +78,7 @@ impl<'a> Cursor<'a> {
     /// Reads the end of an object.
     #[inline]
     pub(super) fn close(&mut self) -> Result<(), NotCanonical> {
-        self.literal(b"}")?;
+        self.literal("}")?;
         self.opened = false;
         Ok(())
     }
@@ -86,14 +88,14 @@ impl<'a> Cursor<'a> {
         &mut self,
         mut element: impl FnMut(&mut Self) -> Result<(), NotCanonical>,
     ) -> Result<(), NotCanonical> {
-        self.literal(b"[")?;
-        if self.literal(b"]").is_ok() {
+        self.literal("[")?;
+        if self.literal("]").is_ok() {
             return Ok(());
         }
         loop {
             element(self)?;
-            if self.literal(b",").is_err() {
-                return self.literal(b"]");
+            if self.literal(",").is_err() {
+                return self.literal("]");
             }
         }
     }
@@ -101,11 +103,10 @@ impl<'a> Cursor<'a> {
     /// Reads a string that has no escapes.
     #[inline]
     pub(super) fn text(&mut self) -> Result<&'a str, NotCanonical> {
-        self.literal(b"\"")?;
-        let end = plain_length(self.rest.as_bytes());
-        let (text, rest) = self.rest.split_at_checked(end).ok_or(NotCanonical)?;
-        self.rest = rest;
-        self.literal(b"\"")?;
+        let rest = self.rest.strip_prefix('"').ok_or(NotCanonical)?;
+        let end = plain_length(rest.as_bytes());
+        let (text, rest) = rest.split_at_checked(end).ok_or(NotCanonical)?;
+        self.rest = rest.strip_prefix('"').ok_or(NotCanonical)?;
         Ok(text)
     }
 
@@ -138,11 +139,8 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads an integer field. The field may be absent. `name` has the same form as in [`field`](Self::field).
-    #[inline]
-    pub(super) fn number<const N: usize>(
-        &mut self,
-        name: &[u8; N],
-    ) -> Result<Option<i64>, NotCanonical> {
+    #[inline(always)]
+    pub(super) fn number(&mut self, name: &'static str) -> Result<Option<i64>, NotCanonical> {
         match self.field(name) {
             true => self.integer().map(Some),
             false => Ok(None),
@@ -150,9 +148,9 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads a field in any JSON form. The field may be absent.
-    pub(super) fn optional_value<T: Deserialize<'a>, const N: usize>(
+    pub(super) fn optional_value<T: Deserialize<'a>>(
         &mut self,
-        name: &[u8; N],
+        name: &'static str,
     ) -> Result<Option<T>, NotCanonical> {
         match self.field(name) {
             true => self.value().map(Some),
@@ -181,14 +179,6 @@ impl<'a> Cursor<'a> {
         self.rest = self.rest.get(values.byte_offset()..).ok_or(NotCanonical)?;
         Ok(value)
     }
-}
-
-/// Returns the text after this prefix. The length of the prefix is known at compile time, so the comparison needs only
-/// a few load instructions.
-#[inline]
-fn after<'a, const N: usize>(text: &'a str, start: &[u8; N]) -> Option<&'a str> {
-    let begins_so = text.as_bytes().first_chunk() == Some(start);
-    text.get(N..).filter(|_| begins_so)
 }
 
 /// Returns the number of bytes before the first special byte. A special byte ends the string, starts an escape or is
@@ -275,7 +265,7 @@ mod tests {
         let read = |text: &str| -> Result<(), NotCanonical> {
             let mut cursor = Cursor::new(text);
             cursor.open()?;
-            for name in [br#""a":"#, br#""b":"#] {
+            for name in [r#""a":"#, r#""b":"#] {
                 if cursor.field(name) {
                     cursor.integer()?;
                 }

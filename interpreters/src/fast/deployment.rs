@@ -84,15 +84,15 @@ fn with_status<'a>(
     cursor: &mut Cursor<'a>,
 ) -> Result<DeploymentView<'a, StatusView<'a>>, NotCanonical> {
     cursor.open()?;
-    if cursor.field(br#""apiVersion":"#) {
+    if cursor.field(r#""apiVersion":"#) {
         cursor.text()?;
     }
-    if cursor.field(br#""kind":"#) {
+    if cursor.field(r#""kind":"#) {
         cursor.text()?;
     }
-    let metadata = cursor.optional_value(br#""metadata":"#)?;
-    let spec = cursor.optional_value(br#""spec":"#)?;
-    let status = match cursor.field(br#""status":"#) {
+    let metadata = cursor.optional_value(r#""metadata":"#)?;
+    let spec = cursor.optional_value(r#""spec":"#)?;
+    let status = match cursor.field(r#""status":"#) {
         true => status::former(cursor)?,
         false => None,
     };

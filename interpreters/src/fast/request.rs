@@ -30,17 +30,17 @@ impl<'a> FastRequest<'a> {
     /// Reads the request up to the start of the object.
     pub(super) fn new(body: &'a str) -> Result<Self, NotCanonical> {
         let mut cursor = Cursor::new(body);
-        cursor.literal(br#"{"kind":"ResourceInterpreterContext","apiVersion":"config.karmada.io/v1alpha1","request":{"uid":"#)?;
+        cursor.literal(r#"{"kind":"ResourceInterpreterContext","apiVersion":"config.karmada.io/v1alpha1","request":{"uid":"#)?;
         let uid = Some(cursor.text()?).filter(|uid| !uid.is_empty());
         cursor
-            .literal(br#","kind":{"group":"compute.datumapis.com","version":"v1alpha","kind":"#)?;
+            .literal(r#","kind":{"group":"compute.datumapis.com","version":"v1alpha","kind":"#)?;
         let kind = cursor.text()?;
-        cursor.literal(b"}")?;
-        let name = optional(&mut cursor, br#""name":"#)?;
-        let namespace = optional(&mut cursor, br#""namespace":"#)?;
-        cursor.literal(br#","operation":"#)?;
+        cursor.literal("}")?;
+        let name = optional(&mut cursor, r#""name":"#)?;
+        let namespace = optional(&mut cursor, r#""namespace":"#)?;
+        cursor.literal(r#","operation":"#)?;
         let operation = cursor.text()?;
-        cursor.literal(br#","object":"#)?;
+        cursor.literal(r#","object":"#)?;
         Ok(Self {
             kind: InterpretedKind::from_name(kind).ok_or(NotCanonical)?,
             operation: Operation::from_name(operation).ok_or(NotCanonical)?,
@@ -77,19 +77,19 @@ impl<'a> FastRequest<'a> {
         let mut cursor = self.cursor;
         let object = object(&mut cursor)?;
         let observed_object = cursor
-            .optional_value::<Option<P>, _>(br#""observedObject":"#)?
+            .optional_value::<Option<P>>(r#""observedObject":"#)?
             .flatten();
-        let replicas = match cursor.field(br#""replicas":"#) {
+        let replicas = match cursor.field(r#""replicas":"#) {
             true => i32::try_from(cursor.integer()?).map_err(|_| NotCanonical)?,
             false => 0,
         };
-        let aggregated_status = match cursor.field(br#""aggregatedStatus":"#) {
+        let aggregated_status = match cursor.field(r#""aggregatedStatus":"#) {
             // The value `null` has the same meaning as an absent field.
-            true if cursor.literal(b"null").is_ok() => None,
+            true if cursor.literal("null").is_ok() => None,
             true => Some(items(&mut cursor, &object)?),
             false => None,
         };
-        cursor.literal(b"}}")?;
+        cursor.literal("}}")?;
         if !matches!(cursor.rest(), "" | "\n") {
             return Err(NotCanonical);
         }
@@ -103,10 +103,7 @@ impl<'a> FastRequest<'a> {
 }
 
 /// Reads a text field. The field may be absent.
-fn optional<'a, const N: usize>(
-    cursor: &mut Cursor<'a>,
-    name: &[u8; N],
-) -> Result<&'a str, NotCanonical> {
+fn optional<'a>(cursor: &mut Cursor<'a>, name: &'static str) -> Result<&'a str, NotCanonical> {
     match cursor.field(name) {
         true => cursor.text(),
         false => Ok(""),

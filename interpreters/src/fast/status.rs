@@ -2,6 +2,11 @@
 //! `InterpretStatus` without a change, so these statuses are canonical too. This module accepts only valid conditions.
 //! If the fold writes such a condition again, the text is the same.
 
+#![expect(
+    clippy::inline_always,
+    reason = "the names of fields are literals, see the module cursor"
+)]
+
 use serde_json::value::RawValue;
 
 use super::cursor::{Cursor, NotCanonical};
@@ -36,29 +41,29 @@ fn item<'a>(cursor: &mut Cursor<'a>) -> Result<NamedContribution<'a>, NotCanonic
     let (mut name, mut status, mut applied, mut message) = (None, None, None, None);
     cursor.open()?;
     loop {
-        if cursor.field(br#""clusterName":"#) {
+        if cursor.field(r#""clusterName":"#) {
             set_once(&mut name, cursor.text()?)?;
-        } else if cursor.field(br#""status":{}"#) {
+        } else if cursor.field(r#""status":{}"#) {
             set_once(&mut status, None)?;
-        } else if cursor.field(br#""status":"#) {
+        } else if cursor.field(r#""status":"#) {
             set_once(&mut status, Some(status_view(cursor)?))?;
-        } else if cursor.field(br#""applied":true"#) {
+        } else if cursor.field(r#""applied":true"#) {
             set_once(&mut applied, true)?;
-        } else if cursor.field(br#""applied":false"#) {
+        } else if cursor.field(r#""applied":false"#) {
             set_once(&mut applied, false)?;
-        } else if cursor.field(br#""appliedMessage":"#) {
+        } else if cursor.field(r#""appliedMessage":"#) {
             set_once(&mut message, cursor.text()?)?;
-        } else if cursor.field(br#""health":"#) {
+        } else if cursor.field(r#""health":"#) {
             cursor.text()?;
         } else {
             break;
         }
     }
     cursor.close()?;
-    let report = match status.flatten() {
-        Some(status) => Some(Box::new(status.checked().ok_or(NotCanonical)?)),
-        None => None,
-    };
+    let report = status.flatten();
+    if report.as_ref().is_some_and(|status| !status.is_valid()) {
+        return Err(NotCanonical);
+    }
     let contribution = CellContribution::new(
         report,
         applied.unwrap_or_default(),
@@ -94,7 +99,7 @@ fn set_once<T>(field: &mut Option<T>, value: T) -> Result<(), NotCanonical> {
 /// allow it.
 pub(super) fn former<'a>(cursor: &mut Cursor<'a>) -> Result<Option<StatusView<'a>>, NotCanonical> {
     cursor.canonical_or(
-        |cursor| status_view(cursor).map(StatusView::checked),
+        |cursor| status_view(cursor).map(|status| status.checked()),
         former_of_any_form,
     )
 }
@@ -115,15 +120,15 @@ fn former_of_any_form<'a>(cursor: &mut Cursor<'a>) -> Result<Option<StatusView<'
 }
 
 /// Reads a status with at least one field. The fields must be sorted. The entries of `status.cells` may have any form.
-fn status_view<'a>(cursor: &mut Cursor<'a>) -> Result<StatusView<'a>, NotCanonical> {
+fn status_view<'a>(cursor: &mut Cursor<'a>) -> Result<Box<StatusView<'a>>, NotCanonical> {
     let start = cursor.clone();
-    let mut status = StatusView::default();
+    let mut status = Box::<StatusView<'_>>::default();
     cursor.open()?;
-    let assigned_min_replicas = cursor.number(br#""assignedMinReplicas":"#)?;
-    let assigned_replicas = cursor.number(br#""assignedReplicas":"#)?;
+    let assigned_min_replicas = cursor.number(r#""assignedMinReplicas":"#)?;
+    let assigned_replicas = cursor.number(r#""assignedReplicas":"#)?;
     // Only the federator uses the stamp.
-    cursor.number(br#""cellRulesStamp":"#)?;
-    if cursor.field(br#""cells":"#) {
+    cursor.number(r#""cellRulesStamp":"#)?;
+    if cursor.field(r#""cells":"#) {
         let mut cells = Vec::new();
         cursor.list(|cursor| {
             cells.push(cursor.canonical_or(remembered_cell, Cursor::value)?);
@@ -131,21 +136,21 @@ fn status_view<'a>(cursor: &mut Cursor<'a>) -> Result<StatusView<'a>, NotCanonic
         })?;
         status.set_cells(cells);
     }
-    if cursor.field(br#""conditions":"#) {
+    if cursor.field(r#""conditions":"#) {
         (status.conditions, status.conditions_text) = conditions(cursor)?;
         status.take_cells_reporting();
     }
-    let current_replicas = counter(cursor, br#""currentReplicas":"#)?;
-    let desired_replicas = counter(cursor, br#""desiredReplicas":"#)?;
-    let generation = cursor.number(br#""generation":"#)?;
-    let observed_generation = cursor.number(br#""observedGeneration":"#)?;
+    let current_replicas = counter(cursor, r#""currentReplicas":"#)?;
+    let desired_replicas = counter(cursor, r#""desiredReplicas":"#)?;
+    let generation = cursor.number(r#""generation":"#)?;
+    let observed_generation = cursor.number(r#""observedGeneration":"#)?;
     status.required_counters = RequiredCounters {
         current_replicas,
         desired_replicas,
-        ready_replicas: counter(cursor, br#""readyReplicas":"#)?,
-        replicas: counter(cursor, br#""replicas":"#)?,
+        ready_replicas: counter(cursor, r#""readyReplicas":"#)?,
+        replicas: counter(cursor, r#""replicas":"#)?,
     };
-    if cursor.field(br#""reportingCell":"#) {
+    if cursor.field(r#""reportingCell":"#) {
         status.set_reporting_cell(Some(cursor.text()?.into()));
     }
     status.generations = Generations {
@@ -153,17 +158,17 @@ fn status_view<'a>(cursor: &mut Cursor<'a>) -> Result<StatusView<'a>, NotCanonic
         assigned_replicas: assigned_replicas.map(saturated),
         generation,
         observed_generation,
-        resource_template_generation: cursor.number(br#""resourceTemplateGeneration":"#)?,
+        resource_template_generation: cursor.number(r#""resourceTemplateGeneration":"#)?,
     };
-    if cursor.field(br#""selector":"#) {
+    if cursor.field(r#""selector":"#) {
         status.set_selector(Some(cursor.text()?.into()));
     }
-    if cursor.field(br#""suspended":true"#) {
+    if cursor.field(r#""suspended":true"#) {
         status.set_suspended(Some(true));
-    } else if cursor.field(br#""suspended":false"#) {
+    } else if cursor.field(r#""suspended":false"#) {
         status.set_suspended(Some(false));
     }
-    let updated_replicas = cursor.number(br#""updatedReplicas":"#)?;
+    let updated_replicas = cursor.number(r#""updatedReplicas":"#)?;
     status.set_updated_replicas(updated_replicas.map(saturated));
     cursor.close()?;
     match cursor.since(&start) {
@@ -175,15 +180,15 @@ fn status_view<'a>(cursor: &mut Cursor<'a>) -> Result<StatusView<'a>, NotCanonic
 /// Reads an entry of `status.cells`.
 fn remembered_cell<'a>(cursor: &mut Cursor<'a>) -> Result<RememberedCell<'a>, NotCanonical> {
     cursor.open()?;
-    let assigned_replicas = int32(cursor.number(br#""assignedReplicas":"#)?)?;
+    let assigned_replicas = int32(cursor.number(r#""assignedReplicas":"#)?)?;
     let mut remembered = RememberedConditions::default();
-    if cursor.field(br#""conditions":"#) {
+    if cursor.field(r#""conditions":"#) {
         let (list, text) = conditions(cursor)?;
         remembered = RememberedConditions::new(list, text);
     }
-    let current_replicas = required(cursor, br#""currentReplicas":"#)?;
-    let desired_replicas = required(cursor, br#""desiredReplicas":"#)?;
-    if !cursor.field(br#""name":"#) {
+    let current_replicas = required(cursor, r#""currentReplicas":"#)?;
+    let desired_replicas = required(cursor, r#""desiredReplicas":"#)?;
+    if !cursor.field(r#""name":"#) {
         return Err(NotCanonical);
     }
     let cell = RememberedCell {
@@ -192,11 +197,11 @@ fn remembered_cell<'a>(cursor: &mut Cursor<'a>) -> Result<RememberedCell<'a>, No
         current_replicas,
         desired_replicas,
         name: cursor.text()?.into(),
-        ready_replicas: required(cursor, br#""readyReplicas":"#)?,
-        replicas: required(cursor, br#""replicas":"#)?,
-        resource_template_generation: cursor.number(br#""resourceTemplateGeneration":"#)?,
-        template_replicas: int32(cursor.number(br#""templateReplicas":"#)?)?,
-        updated_replicas: int32(cursor.number(br#""updatedReplicas":"#)?)?,
+        ready_replicas: required(cursor, r#""readyReplicas":"#)?,
+        replicas: required(cursor, r#""replicas":"#)?,
+        resource_template_generation: cursor.number(r#""resourceTemplateGeneration":"#)?,
+        template_replicas: int32(cursor.number(r#""templateReplicas":"#)?)?,
+        updated_replicas: int32(cursor.number(r#""updatedReplicas":"#)?)?,
     };
     cursor.close()?;
     Ok(cell)
@@ -222,21 +227,21 @@ fn conditions<'a>(
 
 /// Reads a valid condition in the form that the fold writes.
 fn condition<'a>(cursor: &mut Cursor<'a>) -> Result<ConditionView<'a>, NotCanonical> {
-    cursor.literal(br#"{"lastTransitionTime":"#)?;
+    cursor.literal(r#"{"lastTransitionTime":"#)?;
     let last_transition_time = cursor.text()?.into();
-    cursor.literal(br#","message":"#)?;
+    cursor.literal(r#","message":"#)?;
     let message = cursor.text()?.into();
-    let observed_generation = cursor.number(br#""observedGeneration":"#)?;
-    cursor.literal(br#","reason":"#)?;
+    let observed_generation = cursor.number(r#""observedGeneration":"#)?;
+    cursor.literal(r#","reason":"#)?;
     let reason = cursor.text()?.into();
-    cursor.literal(br#","status":"#)?;
+    cursor.literal(r#","status":"#)?;
     let status = match cursor.text()? {
         "True" => api::ConditionStatus::True,
         "False" => api::ConditionStatus::False,
         "Unknown" => api::ConditionStatus::Unknown,
         _ => return Err(NotCanonical),
     };
-    cursor.literal(br#","type":"#)?;
+    cursor.literal(r#","type":"#)?;
     let condition = ConditionView {
         last_transition_time,
         message,
@@ -245,21 +250,21 @@ fn condition<'a>(cursor: &mut Cursor<'a>) -> Result<ConditionView<'a>, NotCanoni
         status,
         type_: cursor.text()?.into(),
     };
-    cursor.literal(b"}")?;
-    condition
-        .is_valid()
-        .then_some(condition)
-        .ok_or(NotCanonical)
+    cursor.literal("}")?;
+    match condition.is_valid() {
+        true => Ok(condition),
+        false => Err(NotCanonical),
+    }
 }
 
 /// Reads a counter. An absent counter is 0.
-#[inline]
-fn counter<const N: usize>(cursor: &mut Cursor<'_>, name: &[u8; N]) -> Result<i32, NotCanonical> {
+#[inline(always)]
+fn counter(cursor: &mut Cursor<'_>, name: &'static str) -> Result<i32, NotCanonical> {
     Ok(saturated(cursor.number(name)?.unwrap_or_default()))
 }
 
-#[inline]
-fn required<const N: usize>(cursor: &mut Cursor<'_>, name: &[u8; N]) -> Result<i32, NotCanonical> {
+#[inline(always)]
+fn required(cursor: &mut Cursor<'_>, name: &'static str) -> Result<i32, NotCanonical> {
     int32(cursor.number(name)?)?.ok_or(NotCanonical)
 }
 

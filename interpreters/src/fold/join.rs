@@ -12,27 +12,30 @@ use super::condition_index::{ConditionIndex, compared};
 use super::status::{Counters, saturated};
 
 /// Sums the counters of all cells. `updated_replicas` is `None` if no cell reports it.
-pub(super) fn sum<'k, 'a: 'k>(
-    cells: &(impl Iterator<Item = &'k CellView<'k, 'a>> + Clone),
-) -> Counters {
-    let total = |counter: fn(&Counters) -> i32| {
-        let total: i64 = cells
-            .clone()
-            .map(|cell| i64::from(counter(&cell.counters())))
-            .sum();
-        saturated(total)
-    };
+pub(super) fn sum<'k, 'a: 'k>(cells: impl Iterator<Item = &'k CellView<'k, 'a>>) -> Counters {
+    let mut required = [0_i64; 4];
+    let mut updated = None;
+    for counters in cells.map(CellView::counters) {
+        let numbers = [
+            counters.current_replicas,
+            counters.desired_replicas,
+            counters.ready_replicas,
+            counters.replicas,
+        ];
+        for (total, number) in required.iter_mut().zip(numbers) {
+            *total += i64::from(number);
+        }
+        if let Some(number) = counters.updated_replicas {
+            updated = Some(updated.unwrap_or(0_i64) + i64::from(number));
+        }
+    }
+    let [current, desired, ready, all] = required.map(saturated);
     Counters {
-        current_replicas: total(|counters| counters.current_replicas),
-        desired_replicas: total(|counters| counters.desired_replicas),
-        ready_replicas: total(|counters| counters.ready_replicas),
-        replicas: total(|counters| counters.replicas),
-        updated_replicas: cells
-            .clone()
-            .filter_map(|cell| cell.counters().updated_replicas)
-            .map(i64::from)
-            .reduce(i64::saturating_add)
-            .map(saturated),
+        current_replicas: current,
+        desired_replicas: desired,
+        ready_replicas: ready,
+        replicas: all,
+        updated_replicas: updated.map(saturated),
     }
 }
 
@@ -56,6 +59,10 @@ pub(super) fn all_suspended(items: &[CellView<'_, '_>]) -> Option<bool> {
     };
     (!items.is_empty() && items.iter().all(is_suspended)).then_some(true)
 }
+
+/// Longest name of a cell in a message, in bytes. The names of cells are ASCII. A cell far below can have a longer one,
+/// and each of its conditions repeats it.
+const CELL_MAX: usize = 128;
 
 /// Returns one condition per type, sorted by type. `Available` gets the best status of all cells. Every other type gets
 /// the worst status of all cells. The reason and the message come from the first cell, by name, with this status.
@@ -87,6 +94,7 @@ pub(super) fn join<'k, 'a: 'k>(
                     .last_transition_time
                     .clone_from(&former.last_transition_time);
             }
+            let cell = cell.get(..CELL_MAX).unwrap_or(cell);
             let message = match condition.message.as_ref() {
                 "" => cell.to_owned(),
                 message => format!("{cell}: {message}"),

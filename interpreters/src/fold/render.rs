@@ -138,7 +138,7 @@ impl<'a> StatusFold<'a> {
         let status = RenderedStatus {
             cells: entries,
             conditions,
-            counters: sum(&cells()),
+            counters: sum(cells()),
             observed_generation,
             others: single
                 .and_then(|single| single.whole)

@@ -1,9 +1,11 @@
 //! The translation of generations: a generation of a cell's object becomes a generation of the hub object. See
 //! docs/concepts/status.md#generations.
 
+use std::collections::BTreeSet;
+
 use super::cell_view::{CellView, Source};
 use super::condition::ConditionView;
-use super::condition_index::{ConditionIndex, compared};
+use super::condition_index::ConditionIndex;
 
 /// The facts that decide which generation of the hub object a status or a condition is for.
 #[derive(Clone, Copy)]
@@ -58,14 +60,14 @@ impl Translation {
     }
 }
 
-/// The types of conditions that an item has reported for another generation than its own, sorted. If an item has several
+/// The types of conditions that an item has reported for another generation than its own. If an item has several
 /// conditions of one type, the first one counts.
 #[derive(Default)]
-struct OutdatedTypes<'c>(Vec<&'c str>);
+struct OutdatedTypes<'c>(BTreeSet<&'c str>);
 
 impl<'c> OutdatedTypes<'c> {
     fn of(items: &'c [CellView<'_, '_>]) -> Self {
-        let mut types = Vec::new();
+        let mut types = BTreeSet::new();
         for item in items {
             let Source::Report(report) = item.source else {
                 continue;
@@ -91,15 +93,10 @@ impl<'c> OutdatedTypes<'c> {
                 );
             }
         }
-        types.sort_unstable_by(|one, other| compared(one, other));
-        types.dedup();
         Self(types)
     }
 
     fn contains(&self, type_: &str) -> bool {
-        let found = self
-            .0
-            .binary_search_by(|outdated| compared(outdated, type_));
-        found.is_ok()
+        self.0.contains(type_)
     }
 }

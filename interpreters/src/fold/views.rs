@@ -101,18 +101,23 @@ impl<'f, 'a> Views<'f, 'a> {
 
     /// Returns the view of each cell, sorted by name.
     pub(super) fn cells(&self) -> impl Iterator<Item = &CellView<'f, 'a>> + Clone {
-        let expanded = self.expanded.iter().chain(iter::repeat(&false));
-        let items = self.items.iter().zip(expanded);
+        // Without cells below, the cells are the items. Merging takes longer.
+        let (all, merged) = match self.below.is_empty() {
+            true => (&*self.items, &[][..]),
+            false => (&[][..], &*self.items),
+        };
+        let items = merged.iter().zip(&self.expanded);
         let mut items = items.filter_map(|(item, is_expanded)| (!is_expanded).then_some(item));
         let mut below = self.below.iter();
         let (mut item, mut cell) = (items.next(), below.next());
-        iter::from_fn(move || match (item, cell) {
+        let merged = iter::from_fn(move || match (item, cell) {
             (Some(next), cell) if cell.is_none_or(|cell| next.name < cell.name) => {
                 item = items.next();
                 Some(next)
             }
             _ => std::mem::replace(&mut cell, below.next()),
-        })
+        });
+        all.iter().chain(merged)
     }
 
     /// Returns the only cell, if the status is that of this cell.
