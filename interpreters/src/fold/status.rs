@@ -107,10 +107,13 @@ impl<'a> StatusView<'a> {
 
     /// Returns the status. Returns `None` if the CRD does not allow a value.
     pub(crate) fn checked(self) -> Option<Self> {
-        let valid = (self.conditions_text.0.is_some()
-            || self.conditions.iter().all(ConditionView::is_valid))
-            && self.cells().iter().all(|cell| cell.conditions.are_valid());
-        valid.then_some(self)
+        self.is_valid().then_some(self)
+    }
+
+    /// Returns whether the CRD allows all values.
+    pub(crate) fn is_valid(&self) -> bool {
+        (self.conditions_text.0.is_some() || self.conditions.iter().all(ConditionView::is_valid))
+            && self.cells().iter().all(|cell| cell.conditions.are_valid())
     }
 
     /// Returns all counters.
@@ -178,27 +181,33 @@ impl<'a> StatusView<'a> {
 
     /// Returns whether a fold has written this status, so it is that of a lower hub's object. A cell names no cells. The
     /// fold names none if none of them has ever reported: then `CellsReporting` is all that it writes. It also names none
-    /// if the lower hub [has no cell](Self::has_no_report) for the object.
+    /// if the lower hub [has no report](Self::has_no_report) any more.
     pub(crate) fn is_of_lower_hub(&self) -> bool {
-        let is_without_report = || {
-            let reporting = self.cells_reporting();
-            reporting.is_some_and(|it| it.status == ConditionStatus::False)
-                && self.conditions.is_empty()
-                && self.counters() == Counters::default()
-        };
-        self.names_cells() || is_without_report() || self.has_no_report()
+        self.names_cells() || self.is_without_cells()
     }
 
-    /// Returns whether this is the status of a lower hub's object of which Karmada has no report
-    /// ([`without_reports`]).
+    /// Returns whether this is the status of a lower hub's object of which Karmada had reports, and has none now
+    /// ([`without_reports`]). The numbers are the last ones. A new cell that does not report gives the reason.
     ///
     /// [`without_reports`]: super::unscheduled::without_reports
     pub(crate) fn has_no_report(&self) -> bool {
+        let has_numbers = || !self.conditions.is_empty() || self.counters() != Counters::default();
+        self.is_without_cells() && has_numbers()
+    }
+
+    /// Returns whether [`without_reports`] would change this status.
+    ///
+    /// [`without_reports`]: super::unscheduled::without_reports
+    pub(crate) fn loses_reports(&self) -> bool {
         let reporting = self.cells_reporting();
-        !self.names_cells()
-            && reporting.is_some_and(|it| {
-                it.status == ConditionStatus::False && it.reason == NO_MATCHING_CELL
-            })
+        let says_so = || reporting.is_some_and(|it| it.reason == NO_MATCHING_CELL);
+        self.names_cells() || self.has_no_report() && !says_so()
+    }
+
+    /// Returns whether the status of a lower hub names no cell.
+    fn is_without_cells(&self) -> bool {
+        let reporting = self.cells_reporting();
+        !self.names_cells() && reporting.is_some_and(|it| it.status == ConditionStatus::False)
     }
 
     /// Returns the name of the only cell of a lower hub.
@@ -239,9 +248,21 @@ impl<'a> StatusView<'a> {
 
 /// Changes what is in a box. An empty value needs no box.
 fn change_box<T: Default + PartialEq>(fields: &mut Option<Box<T>>, change: impl FnOnce(&mut T)) {
-    let mut changed = fields.take().unwrap_or_default();
-    change(&mut changed);
-    *fields = Some(changed).filter(|changed| **changed != T::default());
+    match fields {
+        Some(former) => {
+            change(former);
+            if **former == T::default() {
+                *fields = None;
+            }
+        }
+        None => {
+            let mut changed = T::default();
+            change(&mut changed);
+            if changed != T::default() {
+                *fields = Some(Box::new(changed));
+            }
+        }
+    }
 }
 
 impl RememberedCell<'_> {

@@ -43,12 +43,12 @@ pub fn no_matching_cell(
     String::from_utf8(text).ok()
 }
 
-/// Appends the status of a lower hub's object of which Karmada has no report any more, if the former status names cells.
-/// Returns whether it does. The result is the former status with the changes of [`no_matching_cell`].
+/// Appends the status of a lower hub's object of which Karmada has no report any more, if it had one. Returns whether the
+/// status changes. The result is the former status with the changes of [`no_matching_cell`].
 ///
 /// The counters stay: Karmada also has no report while it deletes the object in a cell that it cannot reach.
 pub(crate) fn without_reports(former: &StatusView<'_>, now: Timestamp, out: &mut Vec<u8>) -> bool {
-    if !former.names_cells() {
+    if !former.loses_reports() {
         return false;
     }
     let kept_times = (

@@ -318,7 +318,7 @@ impl Parts {
         self.cells
             .retain(|name, _| cells.iter().any(|cell| cell.name == *name));
         for cell in cells {
-            if let Some(status) = cell.report.as_ref().or(cell.unapplied.as_ref()) {
+            if let Some(status) = cell.report.as_ref().or(cell.former.as_ref()) {
                 self.cells.insert(cell.name.clone(), status.clone());
             }
         }

@@ -366,7 +366,14 @@ fn an_object_without_reports_on_a_lower_hub_keeps_the_last_numbers() {
         }
         let again = aggregate_at(&on_lower_hub(left.clone()), &[], later);
         assert_eq!(again, None, "it settles");
-        assert_eq!(aggregate(&on_lower_hub(left), &items), before);
+        assert_eq!(aggregate(&on_lower_hub(left.clone()), &items), before);
+        // A new cell does not report, and is removed again.
+        let new = json!({"clusterName": "a9", "applied": false});
+        let with_new = aggregate(&on_lower_hub(left.clone()), &[new]);
+        assert_eq!(with_new["replicas"], before["replicas"]);
+        let reporting = of_type(&with_new, "CellsReporting");
+        assert_eq!(reporting["reason"], "CellNotApplied");
+        assert_eq!(aggregate(&on_lower_hub(with_new), &[]), left);
 
         // On the hub, and while the object ends, the status stays.
         let on_hub = with_status(hub(40, 4), before.clone());
@@ -391,9 +398,22 @@ fn a_lower_hub_without_reports_counts_as_a_cell_with_the_last_numbers() {
         status["resourceTemplateGeneration"] = json!(1);
         json!({"clusterName": "dfw", "applied": true, "status": status})
     };
-    let left = item(aggregate(&on_lower_hub(before.clone()), &[]));
-    let message = "dfw: Karmada of the lower hub has no report of a cell";
-    for others in [vec![], vec![report("ord", 1, 4, "True")]] {
+    let left = aggregate(&on_lower_hub(before.clone()), &[]);
+    let new = json!({"clusterName": "a9", "applied": false});
+    let with_new = item(aggregate(&on_lower_hub(left.clone()), &[new]));
+    let left = item(left);
+    let no_report = "dfw: Karmada of the lower hub has no report of a cell";
+    let ord = report("ord", 1, 4, "True");
+    for (left, others, reason, message) in [
+        (&left, vec![], "CellNotReported", no_report),
+        (&left, vec![ord.clone()], "CellNotReported", no_report),
+        (
+            &with_new,
+            vec![ord],
+            "CellNotApplied",
+            "dfw: a9: not applied yet",
+        ),
+    ] {
         let with = |item: &Value| {
             let mut items = others.clone();
             items.insert(0, item.clone());
@@ -402,10 +422,10 @@ fn a_lower_hub_without_reports_counts_as_a_cell_with_the_last_numbers() {
         let former = aggregate(&hub(1, 4), &with(&item(before.clone())));
         assert_eq!(former["replicas"], json!(4 * (1 + others.len())));
         let object = with_status(hub(2, 4), former);
-        let status = aggregate(&object, &with(&left));
+        let status = aggregate(&object, &with(left));
         assert_eq!(status["replicas"], json!(4 * (1 + others.len())));
         let reporting = of_type(&status, "CellsReporting");
-        assert_eq!(reporting["reason"], "CellNotReported");
+        assert_eq!(reporting["reason"], reason);
         assert_eq!(reporting["message"], message);
         let available = if others.is_empty() { "Unknown" } else { "True" };
         assert_eq!(of_type(&status, "Available")["status"], available);
@@ -413,6 +433,6 @@ fn a_lower_hub_without_reports_counts_as_a_cell_with_the_last_numbers() {
         let text = status.to_string();
         assert!(!text.contains("dfw.a1"), "{text}");
         let settled = with_status(hub(2, 4), status);
-        assert_eq!(aggregate_at(&settled, &with(&left), NOW), None);
+        assert_eq!(aggregate_at(&settled, &with(left), NOW), None);
     }
 }

@@ -11,10 +11,11 @@ use super::{COUNTERS, HELPERS, OPTIONAL_COUNTER, schema};
 #[derive(Clone, Debug)]
 pub(super) struct ReportedCell {
     pub(super) name: String,
-    /// The status of the cell, if the object is applied and the status is valid.
+    /// The status of the cell, if it is valid and current.
     pub(super) report: Option<Value>,
-    /// The status of the cell, if the object is not applied and the status is valid.
-    pub(super) unapplied: Option<Value>,
+    /// The status of the cell, if it is valid, but not current: the object is not applied, or a lower hub has no report
+    /// any more.
+    pub(super) former: Option<Value>,
     /// True if the call has several different items of this cell.
     pub(super) ambiguous: bool,
 }
@@ -35,28 +36,32 @@ pub(super) fn cells(items: &[Value]) -> Vec<ReportedCell> {
                 .then(|| valid_status(&item["status"]))
                 .flatten()
                 .filter(|status| !is_of_lower_hub_without_reports(status));
-            let applied = item["applied"] == true;
+            let is_current =
+                |status: &Value| item["applied"] == true && !names_silent_cells(status);
             ReportedCell {
                 name: name.to_owned(),
-                report: status.clone().filter(|_| applied),
-                unapplied: status.filter(|_| !applied),
+                report: status.clone().filter(is_current),
+                former: status.filter(|status| !is_current(status)),
                 ambiguous: items.iter().any(|other| *other != item),
             }
         })
         .collect()
 }
 
+/// Returns whether `CellsReporting` of the status is False.
+fn names_silent_cells(status: &Value) -> bool {
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    let mut own = conditions.filter(|it| it["type"] == "CellsReporting");
+    own.next().is_some_and(|first| first["status"] == "False")
+}
+
 /// Returns whether `CellsReporting` is all that the status says.
 fn is_of_lower_hub_without_reports(status: &Value) -> bool {
     let conditions = status["conditions"].as_array();
     let conditions = conditions.map_or(&[][..], Vec::as_slice);
-    let mut own = conditions
-        .iter()
-        .filter(|it| it["type"] == "CellsReporting");
-    let is_false = own.next().is_some_and(|first| first["status"] == "False");
     let is_alone = conditions.iter().all(|it| it["type"] == "CellsReporting");
     let is_zero = |counter: &str| status.get(counter).is_none_or(|it| it == 0);
-    is_false
+    names_silent_cells(status)
         && is_alone
         && COUNTERS.into_iter().all(is_zero)
         && status.get(OPTIONAL_COUNTER).is_none()
