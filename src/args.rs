@@ -141,11 +141,11 @@ impl CommandLine {
 }
 
 /// Adds the second dash to flags with one dash, which Go allows: `-leader-elect` means `--leader-elect`. The flags of
-/// `interpret` and `verify` have the forms of kubectl: `-ojson` means `-o json`.
+/// `interpret`, `rules` and `verify` have the forms of kubectl: `-ojson` means `-o json`.
 fn go_forms(args: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
     let mut is_go = true;
     args.enumerate().map(move |(index, arg)| {
-        is_go &= index != 1 || arg != "interpret" && arg != "verify";
+        is_go &= index != 1 || !matches!(arg.to_str(), Some("interpret" | "rules" | "verify"));
         match arg.to_str() {
             Some(text)
                 if is_go

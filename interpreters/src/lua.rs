@@ -11,6 +11,7 @@ mod kube;
 mod library;
 mod node_claim;
 mod numbers;
+mod object;
 mod pattern;
 mod quantity;
 mod results;
@@ -32,7 +33,6 @@ pub use customization::{CustomizationError, script_field};
 
 use crate::error::InterpretError;
 use crate::patch::Patch;
-use crate::raw::parse;
 use crate::review::{
     self, InterpretRequest, Interpretation, MalformedReview, Operation, OperationOutcome,
 };
@@ -198,7 +198,7 @@ impl<'a> Call<'_, 'a> {
                 Ok(OperationOutcome::Status(status.to_string().into()))
             }),
             Operation::ReviseReplica => {
-                let before: Json = parse("request.object", object)?;
+                let before = object::read("request.object", object, limit)?;
                 let share = Argument::Number(self.request.replicas());
                 self.run(number, &[object_argument, share], |results| {
                     patch(results.front(), limit, &before, &[&before])
@@ -206,15 +206,15 @@ impl<'a> Call<'_, 'a> {
             }
             Operation::Retain => {
                 let observed = self.request.observed_object()?;
-                let before: Json = parse("request.object", object)?;
-                let in_cell: Json = parse("request.observedObject", observed)?;
+                let before = object::read("request.object", object, limit)?;
+                let in_cell = object::read("request.observedObject", observed, limit)?;
                 let observed = Argument::Json("request.observedObject", observed);
                 self.run(number, &[object_argument, observed], |results| {
                     patch(results.front(), limit, &before, &[&before, &in_cell])
                 })
             }
             Operation::AggregateStatus => {
-                let before: Json = parse("request.object", object)?;
+                let before = object::read("request.object", object, limit)?;
                 self.run(number, &[object_argument, items()], |results| {
                     patch(results.front(), limit, &before, &[])
                 })

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use api::cells_below::name_above;
+use api::identity::CLUSTER_SEPARATOR;
 
 /// Stands for a name that no cell can have. A Cluster can have this name.
 const UNNAMED: &str = "unnamed";
@@ -11,10 +12,11 @@ const NAME_MAX: usize = 63;
 /// Longest name of a cell on its lower hub, in bytes. With several levels it has several labels.
 const NAME_BELOW_MAX: usize = 253;
 
-/// Returns the name under which the fold stores a Cluster.
+/// Returns the name under which the fold stores a Cluster. Karmada allows no separator in it. With one, each of many
+/// items could stand for the same cells below a lower hub.
 pub(super) fn kept_name<'a>(cluster: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
     match cluster.into() {
-        name if is_usable(&name, NAME_MAX) => name,
+        name if is_usable(&name, NAME_MAX) && !name.contains(CLUSTER_SEPARATOR) => name,
         _ => UNNAMED.into(),
     }
 }

@@ -16,6 +16,8 @@ use super::values::{JsonReader, LuaSeed};
 
 /// Memory of a Pod template, in bytes.
 const TEMPLATE_MAX: usize = 16 << 20;
+/// Longest name of a namespace, in bytes.
+const NAMESPACE_MAX: usize = 63;
 /// Longest text of a quantity, in bytes.
 const QUANTITY_MAX: usize = 64;
 /// Instructions that each argument of a function counts as.
@@ -86,6 +88,11 @@ fn pod_dependencies(lua: &Lua, arguments: &MultiValue) -> mlua::Result<Value> {
             numbers::text(other).ok_or_else(|| argument_error(lua, NAME, 2, "string", other))?
         }
     };
+    if namespace.len() > NAMESPACE_MAX {
+        // Each dependency repeats the namespace.
+        let problem = format_args!("{NAME}: the namespace has more than {NAMESPACE_MAX} bytes");
+        return Err(fail(lua, problem));
+    }
     let dependencies = dependencies::of_template(&template, &namespace);
     match dependencies.is_empty() {
         true => Ok(Value::Nil),
@@ -94,7 +101,7 @@ fn pod_dependencies(lua: &Lua, arguments: &MultiValue) -> mlua::Result<Value> {
 }
 
 fn to_lua(lua: &Lua, json: &Json) -> mlua::Result<Value> {
-    let value = LuaSeed(lua).deserialize(json);
+    let value = LuaSeed(lua, &*budget(lua)?).deserialize(json);
     value.map_err(|error| fail(lua, error))
 }
 

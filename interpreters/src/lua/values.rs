@@ -10,18 +10,23 @@ use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value as Json};
 
+use super::budget::Budget;
 use super::numbers;
 
 /// Maximum depth of a result. JSON decoders have this limit, too.
 const LEVELS_MAX: usize = 120;
 
+/// Memory of a value without its text as JSON, in bytes, rounded up.
+pub(super) const SCALAR: usize = 64;
 /// Memory of a table as JSON, in bytes, rounded up.
-const TABLE: usize = 640;
+pub(super) const TABLE: usize = 640;
 const GAPS: &str = "is a list with gaps";
 const MIXED: &str = "is a table with keys that are not all texts, and not all numbers";
 
-/// Reads a JSON value as a value of Lua. A `null` is absent in Lua, and every number is a float.
-pub(super) struct LuaSeed<'l>(pub(super) &'l Lua);
+/// Reads a JSON value as a value of Lua. A `null` is absent in Lua, and every number is a float. The budget is that of the
+/// call. It is not spent, but reading ends with the time of the call: equal hashes can make many texts slow.
+#[derive(Clone, Copy)]
+pub(super) struct LuaSeed<'l>(pub(super) &'l Lua, pub(super) &'l Budget);
 
 impl<'de> DeserializeSeed<'de> for LuaSeed<'_> {
     type Value = Value;
@@ -59,6 +64,9 @@ impl<'de> Visitor<'de> for LuaSeed<'_> {
     }
 
     fn visit_str<E: de::Error>(self, value: &str) -> Result<Value, E> {
+        if let Some(exceeded) = self.1.exceeded() {
+            return Err(E::custom(format_args!("{exceeded:?}")));
+        }
         let text = self.0.create_string(value);
         text.map(Value::String).map_err(E::custom)
     }
@@ -69,7 +77,7 @@ impl<'de> Visitor<'de> for LuaSeed<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Value, A::Error> {
         let table = self.0.create_table().map_err(A::Error::custom)?;
-        while let Some(element) = elements.next_element_seed(LuaSeed(self.0))? {
+        while let Some(element) = elements.next_element_seed(self)? {
             if !element.is_nil() {
                 table.raw_push(element).map_err(A::Error::custom)?;
             }
@@ -81,7 +89,7 @@ impl<'de> Visitor<'de> for LuaSeed<'_> {
         let mut table = None;
         let mut waiting = Vec::new();
         while let Some(FieldName(name)) = fields.next_key()? {
-            let value = fields.next_value_seed(LuaSeed(self.0))?;
+            let value = fields.next_value_seed(self)?;
             if value.is_nil() {
                 continue;
             }
@@ -188,8 +196,6 @@ impl JsonReader {
     }
 
     fn value(&mut self, value: &Value, depth: usize) -> Result<Json, NotJson> {
-        /// Memory of a value without its text, in bytes, rounded up.
-        const SCALAR: usize = 64;
         self.take(SCALAR)?;
         match value {
             Value::Nil => Ok(Json::Null),
@@ -383,17 +389,35 @@ impl<'r> EmptyFields<'r> {
 mod tests {
     use serde_json::json;
 
+    use super::super::budget::StopFlag;
     use super::*;
 
     fn to_lua(lua: &Lua, json: &str) -> Table {
         let mut deserializer = serde_json::Deserializer::from_str(json);
-        let value = LuaSeed(lua).deserialize(&mut deserializer).unwrap();
+        let budget = Budget::new(1, StopFlag::default());
+        let value = LuaSeed(lua, &budget);
+        let value = value.deserialize(&mut deserializer).unwrap();
         value.as_table().unwrap().clone()
     }
 
     fn round_trip(json: &str, references: &[&Json]) -> Json {
         let lua = Lua::new();
         JsonReader::read(&to_lua(&lua, json), 1 << 20, references).unwrap()
+    }
+
+    /// Texts with equal hashes take long.
+    #[test]
+    fn reading_ends_with_the_time_of_the_call() {
+        let stop = StopFlag::default();
+        let budget = Budget::new(1, stop.clone());
+        let lua = Lua::new();
+        let read = || {
+            let mut deserializer = serde_json::Deserializer::from_str(r#"["a", "b"]"#);
+            LuaSeed(&lua, &budget).deserialize(&mut deserializer)
+        };
+        assert!(read().is_ok());
+        stop.stop();
+        assert!(read().is_err());
     }
 
     #[test]

@@ -116,7 +116,7 @@ impl Vm {
         self.lua.set_app_data(CallTime(context.now));
         let limit = self.lua.used_memory().saturating_add(context.limits.memory);
         let result = self
-            .values(arguments, limit)
+            .values(arguments, limit, &budget)
             .and_then(|values| self.run(number, script, values, &budget))
             .and_then(read);
         // Without a limit, nothing fails while the state is cleaned.
@@ -166,6 +166,7 @@ impl Vm {
         &mut self,
         arguments: &[Argument<'_>],
         limit: usize,
+        budget: &Budget,
     ) -> Result<MultiValue, CallError> {
         let limited = || {
             let former = self.lua.set_memory_limit(limit);
@@ -176,7 +177,9 @@ impl Vm {
         if most > limit {
             limited()?;
         }
-        let values = arguments.iter().map(|argument| self.value(argument));
+        let values = arguments
+            .iter()
+            .map(|argument| self.value(argument, budget));
         let values = values.collect::<Result<_, _>>()?;
         limited()?;
         Ok(values)
@@ -193,13 +196,13 @@ impl Vm {
         Ok(chunk)
     }
 
-    fn value(&self, argument: &Argument<'_>) -> Result<Value, CallError> {
+    fn value(&self, argument: &Argument<'_>, budget: &Budget) -> Result<Value, CallError> {
         match argument {
             Argument::Absent => Ok(Value::Nil),
             Argument::Number(number) => Ok(Value::Integer(i64::from(*number))),
             Argument::Json(field, text) => {
                 let mut deserializer = serde_json::Deserializer::from_str(text);
-                let value = LuaSeed(&self.lua).deserialize(&mut deserializer);
+                let value = LuaSeed(&self.lua, budget).deserialize(&mut deserializer);
                 value.map_err(|error| CallError::Input(field, error.to_string()))
             }
         }
@@ -277,7 +280,8 @@ mod tests {
             let vm = Vm::create().unwrap();
             vm.lua.gc_stop();
             let before = vm.lua.used_memory();
-            let value = vm.value(&Argument::Json("object", text)).unwrap();
+            let budget = Budget::new(1, StopFlag::default());
+            let value = vm.value(&Argument::Json("object", text), &budget).unwrap();
             let needed = vm.lua.used_memory() - before;
             // While a table grows, a part of it exists twice.
             let most = needed + needed / 2;

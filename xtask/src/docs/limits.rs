@@ -103,7 +103,7 @@ const CONSTANTS: [(&str, &str, &str); 98] = [
     (
         "interpreters",
         "RESULT_MAX",
-        "Memory of the result of a Lua script, and of the patch that it makes, in bytes.",
+        "Memory of the result of a Lua script, of the patch that it makes, and of the object that it changes, in bytes.",
     ),
     (
         "interpreters",

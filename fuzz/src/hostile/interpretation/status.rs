@@ -6,6 +6,16 @@ use crate::hostile::generator::{BLANKS, Generator};
 const CONDITION: &str = r#"{"lastTransitionTime":"2026-01-01T00:00:00Z","message":"","reason":"A","status":"True","type":"@"},"#;
 const GENERATION: &str = r#"{"lastTransitionTime":"2026-01-01T00:00:00Z","message":"","observedGeneration":1,"reason":"A","status":"True","type":"@"},"#;
 
+/// Number of items whose names contain each other.
+const NESTED: usize = 20;
+
+/// Returns items with the names `.`, `..` and so on. Each could be a lower hub above the next one.
+fn nested_items() -> String {
+    let names = (1..=NESTED).map(|length| ".".repeat(length));
+    let items = names.map(|name| format!(r#"{{"clusterName":"{name}"}}"#));
+    items.collect::<Vec<_>>().join(",")
+}
+
 /// Returns all generators of this module.
 pub(super) fn generators() -> Vec<Generator> {
     [statuses(), items(), conditions()]
@@ -103,6 +113,12 @@ fn statuses() -> Vec<Generator> {
             deployment("AggregateStatus", r#"{"spec":{},"status":{"cells":["#),
             r#"{"currentReplicas":0,"desiredReplicas":0,"name":"@","readyReplicas":0,"replicas":0},"#,
             r#"]}},"aggregatedStatus":[{"clusterName":"a"}]}}"#,
+        ),
+        Generator::new(
+            "former-cells-below-each-item",
+            deployment("AggregateStatus", r#"{"spec":{},"status":{"cells":["#),
+            r#"{"currentReplicas":0,"desiredReplicas":0,"name":".....................@","readyReplicas":0,"replicas":0},"#,
+            format!(r#"]}}}},"aggregatedStatus":[{}]}}}}"#, nested_items()),
         ),
         Generator::new(
             "former-cells-with-conditions",
@@ -221,6 +237,10 @@ fn conditions() -> Vec<Generator> {
     let other = r#"{"applied":true,"clusterName":"b","status":{"assignedReplicas":1,"conditions":[{"lastTransitionTime":"2026-01-01T00:00:00Z","message":"m","reason":"A","status":"False","type":"Available"}],"generation":1,"observedGeneration":1,"replicas":1,"resourceTemplateGeneration":1}},"#;
     let former = r#"{"metadata":{"generation":1},"spec":{"replicas":1},"status":{"conditions":[{"lastTransitionTime":"2026-01-01T00:00:00Z","message":"m","reason":"A","status":"False","type":"Available"},{"lastTransitionTime":"2026-01-01T00:00:00Z","message":"m","reason":"A","status":"False","type":"Ready"}]}}"#;
     let long_name = format!(r#"{{"clusterName":"{}"}},"#, "c".repeat(2000));
+    let below = format!(
+        r#"{object},"aggregatedStatus":[{{"applied":true,"clusterName":"{}","status":{{"cells":[{{"conditions":["#,
+        "c".repeat(63)
+    );
     vec![
         Generator::new("conditions", before(object, ""), CONDITION, after),
         Generator::new(
@@ -258,6 +278,15 @@ fn conditions() -> Vec<Generator> {
             before(object, &long_name),
             CONDITION,
             after,
+        ),
+        Generator::new(
+            "conditions-of-a-cell-below-with-a-long-name",
+            deployment("AggregateStatus", &below),
+            r#"{"lastTransitionTime":"2026-01-01T00:00:00Z","reason":"A","status":"True","type":"@"},"#,
+            format!(
+                r#"],"currentReplicas":0,"desiredReplicas":0,"name":"{}","readyReplicas":0,"replicas":0}}]}}}}]}}}}"#,
+                "c".repeat(253)
+            ),
         ),
         Generator::new(
             "conditions-of-a-cell-with-a-long-name",

@@ -172,3 +172,15 @@ fn a_malformed_template_is_refused() {
         assert!(message.contains(problem), "{template}: {message}");
     }
 }
+
+/// Each dependency repeats the namespace, so a long one would need much memory.
+#[test]
+fn a_namespace_that_is_too_long_is_refused() {
+    let script = format!("function ReflectStatus(obj) {DEPENDENCIES} end");
+    let interpreter = interpreter(&json!({"statusReflection": script}));
+    let template = json!({"spec": {"serviceAccountName": "web"}});
+    let object = json!({"kind": "Thing", "t": template, "namespace": "n".repeat(64)});
+    let message = failure(&interpreter, "InterpretStatus", &object);
+    let expected = "getPodDependencies: the namespace has more than 63 bytes";
+    assert!(message.contains(expected), "{message}");
+}
