@@ -34,7 +34,7 @@ const NAME: &str = "^[a-z][a-zA-Z0-9]{0,31}$";
 /// The reasons of rows whose cell does not say what runs there.
 pub mod row_reason {
     pub use crate::reasons::workload_deployment::{
-        CELL_NOT_APPLIED, CELL_NOT_REPORTED, CELL_UNREACHABLE, NO_MATCHING_CELL,
+        CELL_NOT_APPLIED, CELL_NOT_REPORTED, CELL_UNREACHABLE, LOWER_HUB_SILENT, NO_MATCHING_CELL,
     };
     /// The hub does not have the WorkloadDeployment yet.
     pub const NOT_ON_HUB: &str = "NotOnHub";
@@ -331,7 +331,8 @@ pub enum RowState {
     Leaving,
     /// No cell is selected yet, or none matches.
     NotPlaced,
-    /// It is not known which cells are selected.
+    /// It is not known which cells are selected, or whether the cell can be reached. The values are those of its last
+    /// report, if there is one.
     Unknown,
 }
 

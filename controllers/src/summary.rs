@@ -34,7 +34,7 @@ use crate::runtime::{ReconcileContext, ReconcileError};
 use by_age::{SUMMARIES_MAX, oldest};
 use observe::Observer;
 use pace::EVALUATED_EVERY;
-use plan::{Table, changed_status, evaluate};
+use plan::{KnownCells, Table, changed_status, evaluate};
 use query::Query;
 use work::NoResult;
 
@@ -148,9 +148,12 @@ impl Evaluation {
         };
         let former = self.summary.status.as_ref();
         let former = former.map_or(&[][..], |it| &it.rows);
-        let cell = |cell: &str| self.hub.cells.state(cell);
-        let is_lower_hub = |cluster: &str| self.hub.cells.is_lower_hub(cluster);
-        let facts = observer.observe(&query, former, &cell, &is_lower_hub, self.now);
+        let cells = KnownCells {
+            state: &|cell| self.hub.cells.state(cell),
+            is_lower_hub: &|cluster| self.hub.cells.is_lower_hub(cluster),
+            silent_since: &|cluster| self.hub.cells.silent_since(cluster),
+        };
+        let facts = observer.observe(&query, former, cells, self.now);
         evaluate(&query, &facts)
     }
 }

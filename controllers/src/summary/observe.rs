@@ -12,10 +12,9 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::core::error_boundary::InvalidObject;
 
-use super::plan::{HubCopy, Observed, ObservedDeployment, ObservedInstance};
+use super::plan::{HubCopy, KnownCells, Observed, ObservedDeployment, ObservedInstance};
 use super::query::{Query, SelectedWorkloads};
 use crate::hub::HubCaches;
-use crate::hub::cells::CellState;
 use crate::hub::identity::recorded_hub;
 use crate::hub::upstream::Upstream;
 use crate::objects::{describe_undecodable, label, recorded_hub_namespace};
@@ -63,8 +62,7 @@ impl Observer<'_> {
         &self,
         query: &Query,
         former: &'a [SummaryRow],
-        cell: &'a dyn Fn(&str) -> CellState,
-        is_lower_hub: &'a dyn Fn(&str) -> bool,
+        cells: KnownCells<'a>,
         now: Timestamp,
     ) -> Observed<'a> {
         let namespace = &self.key.namespace;
@@ -106,8 +104,7 @@ impl Observer<'_> {
         Observed {
             deployments,
             instances,
-            cell,
-            is_lower_hub,
+            cells,
             former,
             now,
         }

@@ -3,6 +3,7 @@
 mod below;
 mod cells;
 mod groups;
+mod memory;
 mod observed;
 mod rows;
 
@@ -15,7 +16,7 @@ use serde::Serialize;
 use super::query::Query;
 use super::work::{NoResult, Work};
 use cells::{cells, former_cells};
-pub(super) use observed::{HubCopy, Observed, ObservedDeployment, ObservedInstance};
+pub(super) use observed::{HubCopy, KnownCells, Observed, ObservedDeployment, ObservedInstance};
 use rows::{Row, shared_document};
 
 /// Most rows that one summary evaluates. It bounds the memory of an evaluation, and [`super::work::WORK_MAX`] bounds the time.

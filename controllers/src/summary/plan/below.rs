@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use api::WorkloadDeployment;
-use api::cells_below::is_below;
 use api::workload_deployment::{CELL_NOT_APPLIED, CELL_NOT_REPORTED, CELLS_REPORTING};
 use interpreters::fold::checked_name_above;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// Returns the last report of each cell below a lower hub, by the name of the cell. `report` is the status of the lower
 /// hub's object.
@@ -21,19 +19,6 @@ pub(super) fn reported(lower_hub: &str, report: &Value) -> BTreeMap<String, Valu
     }
     let single = name(report, "reportingCell").map(|cell| (cell, report.clone()));
     single.into_iter().collect()
-}
-
-/// Returns the last report of each cell below a lower hub that does not report, as far as the hub remembers it.
-pub(super) fn remembered(lower_hub: &str, copy: &WorkloadDeployment) -> BTreeMap<String, Value> {
-    let Some(status) = &copy.status else {
-        return BTreeMap::new();
-    };
-    let is_below = |cell: &str| is_below(cell, lower_hub);
-    let several = status.cells.iter().filter(|cell| is_below(&cell.name));
-    let several = several.map(|cell| (cell.name.clone(), json!(cell)));
-    let single = status.reporting_cell.iter().filter(|cell| is_below(cell));
-    let single = single.map(|cell| (cell.clone(), json!(status)));
-    several.chain(single).collect()
 }
 
 /// Returns why cells below a lower hub do not report, as reason and message. The message names them. `report` is the

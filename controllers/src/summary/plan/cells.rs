@@ -9,10 +9,11 @@ use api::{WorkloadDeployment, decode};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use super::below;
+use super::memory::Memory;
 use super::observed::{HubCopy, Observed, ObservedDeployment};
 use crate::hub::cells::{CellState, nowhere};
 use crate::summary::query::Query;
@@ -133,12 +134,13 @@ pub(super) fn cells(
         }
     };
     let mut cells: Vec<_> = nowhere.into_iter().collect();
+    let memory = Memory::of(copy);
     // Cells that are no longer selected can still have the WorkloadDeployment.
     for (name, is_selected) in names {
         let item = items.remove(&name);
         let standing = standing(&name, item.as_ref(), is_selected, observed);
         let report = item.as_ref().and_then(Item::report);
-        let is_lower_hub = (observed.is_lower_hub)(&name);
+        let is_lower_hub = (observed.cells.is_lower_hub)(&name);
         let report = report.filter(|_| is_lower_hub);
         let mut cells_below = report
             .map(|report| below::reported(&name, report))
@@ -150,17 +152,17 @@ pub(super) fn cells(
         });
         let mut of_cells = &standing;
         if cells_below.is_empty() && is_lower_hub {
-            cells_below = below::remembered(&name, copy);
+            cells_below = memory.below(&name);
             of_cells = problem.as_ref().unwrap_or(&standing);
         }
         if cells_below.is_empty() && problem.is_none() {
             let status = item.and_then(Item::into_report);
-            let status = status.or_else(|| reads_status.then(|| remembered(copy, &name))?);
+            let status = status.or_else(|| reads_status.then(|| memory.report(&name))?);
             cells.push(cell(name, standing, status));
             continue;
         }
         let rows = cells_below.into_iter().map(|(below, status)| {
-            let standing = standing_below(&below, of_cells, observed);
+            let standing = standing_below(&name, &below, of_cells, observed);
             cell(below, standing, Some(status))
         });
         cells.extend(rows);
@@ -170,14 +172,27 @@ pub(super) fn cells(
 }
 
 /// Returns whether a cell below a lower hub says what runs there. `standing` is that of the lower hub.
-fn standing_below(name: &str, standing: &Standing, observed: &Observed<'_>) -> Standing {
-    if standing.0 != RowState::Unreachable
-        && let CellState::Unreachable { since, message } = (observed.cell)(name)
-    {
+fn standing_below(
+    lower_hub: &str,
+    cell: &str,
+    standing: &Standing,
+    observed: &Observed<'_>,
+) -> Standing {
+    if standing.0 == RowState::Unreachable {
+        return standing.clone();
+    }
+    if let CellState::Unreachable { since, message } = (observed.cells.state)(cell) {
         let why = (row_reason::CELL_UNREACHABLE, message, since);
         return (RowState::Unreachable, Some(why));
     }
-    standing.clone()
+    match (observed.cells.silent_since)(lower_hub) {
+        Some(since) if standing.0 != RowState::NotReported => {
+            let message = format!("the process of lower hub {lower_hub} is silent");
+            let why = (row_reason::LOWER_HUB_SILENT, message, Some(since));
+            (RowState::Unknown, Some(why))
+        }
+        _ => standing.clone(),
+    }
 }
 
 /// Reason, message and, if it is known, time.
@@ -192,7 +207,7 @@ fn standing(
     is_selected: bool,
     observed: &Observed<'_>,
 ) -> Standing {
-    if let CellState::Unreachable { since, message } = (observed.cell)(name) {
+    if let CellState::Unreachable { since, message } = (observed.cells.state)(name) {
         let why = (row_reason::CELL_UNREACHABLE, message, since);
         return (RowState::Unreachable, Some(why));
     }
@@ -277,16 +292,6 @@ fn shown(mut status: Value) -> Value {
         }
     }
     status
-}
-
-/// Returns what a cell has reported last, as far as the hub remembers it (docs/concepts/status.md#memory).
-fn remembered(copy: &WorkloadDeployment, cell: &str) -> Option<Value> {
-    let status = copy.status.as_ref()?;
-    if status.reporting_cell.as_deref() == Some(cell) {
-        return Some(json!(status));
-    }
-    let mut cells = status.cells.iter();
-    cells.find(|it| it.name == cell).map(|it| json!(it))
 }
 
 fn created(deployment: &WorkloadDeployment) -> Option<Timestamp> {

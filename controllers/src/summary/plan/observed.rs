@@ -15,14 +15,22 @@ pub(in crate::summary) struct Observed<'a> {
     pub(in crate::summary) deployments: Vec<ObservedDeployment>,
     /// The Instances of these WorkloadDeployments. Empty unless the query is about Instances.
     pub(in crate::summary) instances: Vec<ObservedInstance>,
-    /// Returns the state of a cell.
-    pub(in crate::summary) cell: &'a dyn Fn(&str) -> CellState,
-    /// Returns whether a Cluster of the hub is a lower hub, as its label says. A report alone does not prove it: each
-    /// cell could claim that any number of cells are below it.
-    pub(in crate::summary) is_lower_hub: &'a dyn Fn(&str) -> bool,
+    pub(in crate::summary) cells: KnownCells<'a>,
     /// The rows of the last evaluation.
     pub(in crate::summary) former: &'a [SummaryRow],
     pub(in crate::summary) now: Timestamp,
+}
+
+/// What is known of cells.
+#[derive(Clone, Copy)]
+pub(in crate::summary) struct KnownCells<'a> {
+    /// Returns the state of a cell.
+    pub(in crate::summary) state: &'a dyn Fn(&str) -> CellState,
+    /// Returns whether a Cluster of the hub is a lower hub, as its label says. A report alone does not prove it: each
+    /// cell could claim that any number of cells are below it.
+    pub(in crate::summary) is_lower_hub: &'a dyn Fn(&str) -> bool,
+    /// Returns since when the state of the cells below a Cluster is not known.
+    pub(in crate::summary) silent_since: &'a dyn Fn(&str) -> Option<Timestamp>,
 }
 
 /// A WorkloadDeployment of the project, and its copy.

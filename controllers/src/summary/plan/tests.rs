@@ -77,8 +77,11 @@ fn observed(deployments: Vec<ObservedDeployment>) -> Observed<'static> {
     Observed {
         deployments,
         instances: Vec::new(),
-        cell: &cell_state,
-        is_lower_hub: &|cluster| ["dfw", "ord"].contains(&cluster),
+        cells: KnownCells {
+            state: &cell_state,
+            is_lower_hub: &|cluster| ["dfw", "ord"].contains(&cluster),
+            silent_since: &|_| None,
+        },
         former: &[],
         now: now(),
     }
@@ -288,6 +291,47 @@ fn each_cell_below_a_lower_hub_has_a_row() {
         let rows = one(HubCopy::Present(copy_with(&status), Some(targets)));
         assert_eq!(brief(&rows), expected);
     }
+}
+
+/// The process of a lower hub tells which of its cells can be reached.
+#[test]
+fn cells_below_a_silent_process_are_not_known() {
+    let below = |lower_hub: &str, cell: &str| {
+        let mut item = item(lower_hub, 3);
+        item["status"]["reportingCell"] = json!(cell);
+        item
+    };
+    let items = json!([
+        below("dfw", "a1"),
+        below("ord", "b1"),
+        {"clusterName": "lax", "applied": true},
+        item("plain", 1),
+    ]);
+    let mut status = report(4);
+    let mut of_lax = report(2);
+    of_lax["name"] = json!("lax.c1");
+    status["cells"] = json!([of_lax]);
+    let targets = binding(&["dfw", "lax", "ord", "plain"], &items);
+    let copy = HubCopy::Present(copy_with(&status), Some(targets));
+    let mut observed = observed(vec![observed_deployment("web", "DFW", copy)]);
+    observed.cells = KnownCells {
+        state: &|cell| match cell {
+            "ord.b1" => cell_state("away"),
+            _ => CellState::Reachable,
+        },
+        is_lower_hub: &|cluster| cluster != "plain",
+        silent_since: &|cluster| (cluster != "ord").then(|| BEFORE.parse().unwrap()),
+    };
+    let rows = evaluate(&query(&json!({})), &observed).unwrap().rows;
+    let expected = [
+        "dfw.a1 Unknown LowerHubSilent 3",
+        "lax.c1 NotReported CellNotReported 2",
+        "ord.b1 Unreachable CellUnreachable 3",
+        "plain Reported - 1",
+    ];
+    assert_eq!(brief(&rows), expected);
+    let message = Some("the process of lower hub dfw is silent");
+    assert_eq!(rows[0].message.as_deref(), message);
 }
 
 /// Otherwise each evaluation would change the status.
