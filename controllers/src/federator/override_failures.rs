@@ -171,7 +171,7 @@ impl OverrideFailures {
         if due > now {
             return Some(until(due));
         }
-        let Some(events) = self.events(hub, hub_namespace, now).await else {
+        let Some(events) = self.events(hub, hub_namespace, uid, now).await else {
             // The longer the cells have lacked the copy, the less often this is tried.
             let wait = now.duration_since(since).clamp(FIRST, LONGEST);
             return Some(wait.unsigned_abs());
@@ -185,35 +185,50 @@ impl OverrideFailures {
         self.observe(key, cells, now).map(|(due, _)| until(due))
     }
 
-    /// Returns the warnings about WorkloadDeployments in a hub namespace. Returns `None` if too many lists run already.
+    /// Returns the warnings about WorkloadDeployments in a hub namespace, or those about the copy with this UID if there
+    /// are too many for one list. Returns `None` if too many lists run already.
     async fn events(
         &self,
         hub: &Client,
         namespace: &HubNamespace,
+        uid: &str,
         now: Timestamp,
     ) -> Option<Events> {
         /// An API server keeps no Events in memory, so each list reads all Events of the namespace from etcd.
         const WARNINGS: &str = "involvedObject.kind=WorkloadDeployment,type=Warning";
         let is_fresh = |read: Timestamp| now.duration_since(read) < FRESH;
-        if let Some((read, events)) = lock(&self.events).get(namespace)
-            && is_fresh(*read)
+        let known = lock(&self.events).get(namespace).cloned();
+        let known = known.filter(|(read, _)| is_fresh(*read));
+        if let Some((_, events)) = &known
+            && is_complete(events)
         {
             return Some(Arc::clone(events));
         }
         let _list = self.lists.try_acquire().ok()?;
         let collection = Collection::<Event>::new(hub, namespace.as_str(), None);
-        let events: Events = match collection.select(WARNINGS, EVENTS_MAX).await {
+        let list = async |fields: &str| match collection.select(fields, EVENTS_MAX).await {
             Ok(events) => events.into(),
             Err(error) => {
                 debug!(namespace = namespace.as_str(), %error, "no Events");
                 Events::default()
             }
         };
-        let mut all = lock(&self.events);
-        all.retain(|_, (read, _)| is_fresh(*read));
-        all.insert(namespace.clone(), (now, Arc::clone(&events)));
-        Some(events)
+        if known.is_none() {
+            let events = list(WARNINGS).await;
+            let mut all = lock(&self.events);
+            all.retain(|_, (read, _)| is_fresh(*read));
+            all.insert(namespace.clone(), (now, Arc::clone(&events)));
+            if is_complete(&events) {
+                return Some(events);
+            }
+        }
+        Some(list(&format!("{WARNINGS},involvedObject.uid={uid}")).await)
     }
+}
+
+/// Returns whether a list has all Events that were asked for.
+fn is_complete(events: &Events) -> bool {
+    u32::try_from(events.len()).is_ok_and(|count| count < EVENTS_MAX)
 }
 
 /// Returns the message about the overrides that fail in these cells, according to Events of the copy after this time.

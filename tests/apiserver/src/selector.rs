@@ -8,8 +8,9 @@ use crate::refusal::Refusal;
 use crate::state::Stored;
 
 /// Fields of Events that selectors can have, and their places.
-const OF_EVENTS: [(&str, &str); 2] = [
+const OF_EVENTS: [(&str, &str); 3] = [
     ("involvedObject.kind", "/involvedObject/kind"),
+    ("involvedObject.uid", "/involvedObject/uid"),
     ("type", "/type"),
 ];
 

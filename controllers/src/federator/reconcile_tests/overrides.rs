@@ -78,6 +78,30 @@ async fn a_failing_override_is_named_until_the_cell_has_the_copy() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn many_warnings_about_other_copies_hide_none() {
+    let on_hub_before = vec![hub_namespace(), policy(), cluster(), copy(NAME)];
+    let (planes, federator) = start(recorded(NAME), on_hub_before).await;
+    converge(&federator, || project_key(NAME), &planes.servers()).await;
+    let copy = on_hub(&planes).unwrap();
+    let generation = copy.metadata.generation;
+    planes.hub.put(binding(&copy, generation.map(|it| it - 1)));
+    let message = "Apply override policy(ns-1/broken) for cluster(dfw1) failed.";
+    let reason = "ApplyOverridePolicyFailed";
+    let mut other = copy.clone();
+    other.metadata.uid = Some("other".to_owned());
+    for number in 0..500 {
+        let name = format!("0-{number:03}");
+        planes.hub.put(event(&other, &name, reason, message));
+    }
+    planes.hub.put(event(&copy, "a", reason, message));
+    for clock in [now, later, later] {
+        at(clock, &federator).await;
+    }
+    let shown = failure(&planes).unwrap();
+    assert_eq!(shown.message, "dfw1: OverridePolicy ns-1/broken fails");
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_the_right_to_list_events_nothing_is_said() {
     let on_hub_before = vec![hub_namespace(), policy(), cluster(), copy(NAME)];
     let (planes, federator) = start(recorded(NAME), on_hub_before).await;
