@@ -343,12 +343,17 @@ impl Federator {
             }
             None => plan.status,
         };
+        let mut is_told = true;
         if let Some(status) = &status {
             let shown = self.show(context, project, &upstream, deployment, status);
-            errors.note(shown.await);
+            let shown = shown.await;
+            is_told = !matches!(&shown, Err(error) if error.lasting_refusal().is_none());
+            errors.note(shown);
         }
-        // The status is written first, because nothing is known of the cells after the deletion.
-        if let (true, Some(copy)) = (must_delete && may_change_copy, copy) {
+        // The status is written first, because nothing is known of the cells after the deletion. A refused status does
+        // not hold up the deletion: the log has the message.
+        let may_delete = may_change_copy && (is_told || plan.may_remain.is_none());
+        if let (true, Some(copy)) = (must_delete && may_delete, copy) {
             let deleted = delete_copy(&self.writer, &self.hub, context, &downstream, copy).await;
             if let (Ok(()), Some(cells)) = (&deleted, plan.may_remain) {
                 let deployment = describe(deployment);

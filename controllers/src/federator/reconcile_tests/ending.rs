@@ -127,6 +127,19 @@ async fn what_may_remain_is_said_before_the_copy_is_deleted() {
     assert_eq!(reason(&planes).as_deref(), Some(INSTANCES_MAY_REMAIN));
 }
 
+/// After the deletion of the copy, nothing is known of the cells. A status that the project refuses for good does not
+/// hold up the deletion.
+#[tokio::test(start_paused = true)]
+async fn the_copy_stays_until_the_project_can_store_what_may_remain() {
+    for (code, stays) in [(503, true), (422, false)] {
+        let (planes, federator) = start_deleted().await;
+        at(now, &federator).await;
+        planes.project.fail(Fault::refuse(code).on(&[Verb::Patch]));
+        assert!(try_at(later, &federator).await.is_err(), "{code}");
+        assert_eq!(on_hub(&planes).is_some(), stays, "{code}");
+    }
+}
+
 /// The project's API server must confirm that the deployment is being deleted, as before the copy is deleted.
 #[tokio::test(start_paused = true)]
 async fn cells_are_asked_to_end_instances_only_when_the_project_confirms_it() {
