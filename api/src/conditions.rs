@@ -640,6 +640,17 @@ const WRITTEN: &[WrittenCondition] = &[
         ),
     ),
     written(
+        CELL_RULE,
+        HUB,
+        cell_rules::ACCEPTED,
+        False,
+        cell_rule::UNDECODABLE,
+        (
+            "A CellRule cannot be decoded, for example because a newer version has written it. The former rules of all cells go on.",
+            "Correct or delete the CellRule in the message, or update the management process.",
+        ),
+    ),
+    written(
         LOWER_HUB,
         HUB,
         lower_hub::REPORTING,

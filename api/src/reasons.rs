@@ -90,6 +90,8 @@ pub mod cell_rule {
     pub const TOO_LARGE: &str = "TooLarge";
     /// The hub refuses the policy with the rules.
     pub const POLICY_REFUSED: &str = "PolicyRefused";
+    /// A rule cannot be decoded, so the rules of all cells stay as they are.
+    pub const UNDECODABLE: &str = "Undecodable";
 }
 
 /// Reasons of `Reporting` of a `LowerHub`.

@@ -15,18 +15,20 @@ use std::time::Duration;
 use api::CellRule;
 use api::karmada::ClusterOverridePolicy;
 use api::karmada::policy::ClusterOverridePolicySpec;
+use api::reasons::cell_rule as reason;
 use kube::Resource;
 use multicluster::Outcome;
 use serde_json::json;
 
 use crate::hub::HubCaches;
+use crate::objects::describe_undecodable;
 use crate::runtime::error::FirstError;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use plan::changed_statuses;
-pub(crate) use plan::stamp_of;
+pub(crate) use plan::stamps_of;
 pub use plan::{
     Problem, RulesOfCell, RulesOfCells, policy, rules_in_policy, rules_of_cells, too_large,
 };
@@ -58,31 +60,21 @@ impl Controller for CellRuleController {
         let Some(cells) = hub.cells.labels().filter(|_| are_current) else {
             return Ok(Outcome::Again(NOT_CURRENT));
         };
-        // A rule that cannot be decoded must not be left out, so the former policy stays.
-        let rules = hub.cell_rules.list("")?;
+        let rules = hub.cell_rules.readable("");
         let of_cells = rules_of_cells(rules.iter().map(AsRef::as_ref), &cells);
-        let wanted = policy(&of_cells);
-        let (written, refusal) = match too_large(wanted.as_ref()) {
-            // The former policy stays.
-            Some(problem) => (Ok(()), Some(problem)),
-            None => {
-                let written = self.write_policy(context, wanted).await;
-                let error = written.as_ref().err();
-                let refusal = error.and_then(ReconcileError::lasting_refusal);
-                (written, refusal)
-            }
-        };
-        if refusal.is_none() && written.is_err() {
+        let (written, stop) = self.try_policy(context, &of_cells).await;
+        if stop.is_none() && written.is_err() {
             // It is not known which rules the cells have.
             return written.map(|()| Outcome::Settled);
         }
         let mut errors = FirstError::default();
         errors.note(written);
-        let shown = |rule: &CellRule| {
-            let refusal = refusal.clone()?;
-            Some(self.writer.shown_refusal(context, rule, "", refusal))
+        let stopped = |rule: &CellRule| {
+            let Problem { reason, message } = stop.clone()?;
+            let message = self.writer.shown_refusal(context, rule, "", message);
+            Some(Problem { reason, message })
         };
-        let statuses = changed_statuses(&rules, &of_cells, shown, context.now());
+        let statuses = changed_statuses(&rules, &of_cells, stopped, context.now());
         let to = Collection::of_plane(&hub.client, Some(&hub.cell_rules));
         for (rule, status) in statuses {
             if errors.must_wait() {
@@ -100,6 +92,36 @@ impl Controller for CellRuleController {
 }
 
 impl CellRuleController {
+    /// Makes the policy as these rules want it. If the former policy stays for longer, the result has the reason.
+    async fn try_policy(
+        &self,
+        context: &ReconcileContext,
+        rules: &RulesOfCells,
+    ) -> (Result<(), ReconcileError>, Option<Problem>) {
+        // A rule that cannot be decoded must not be left out.
+        if let Some(error) = self.hub.cell_rules.list("").err() {
+            let undecodable = self.hub.cell_rules.undecodable("");
+            let invalid = undecodable.first();
+            let why = invalid.map(|it| describe_undecodable::<CellRule>(it));
+            let why = why.unwrap_or_else(|| error.to_string());
+            let message = format!("the rules of all cells stay as they are: {why}");
+            let reason = reason::UNDECODABLE;
+            return (Err(error.into()), Some(Problem { reason, message }));
+        }
+        let refused = |message| Problem {
+            reason: reason::POLICY_REFUSED,
+            message,
+        };
+        let wanted = policy(rules);
+        if let Some(message) = too_large(wanted.as_ref()) {
+            return (Ok(()), Some(refused(message)));
+        }
+        let written = self.write_policy(context, wanted).await;
+        let error = written.as_ref().err();
+        let refusal = error.and_then(ReconcileError::lasting_refusal);
+        (written, refusal.map(refused))
+    }
+
     /// Makes the policy as wanted. Without one, deletes it.
     async fn write_policy(
         &self,

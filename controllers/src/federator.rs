@@ -15,6 +15,7 @@ pub(crate) mod triggers;
 
 use std::sync::Arc;
 
+use api::karmada::ClusterOverridePolicy;
 use api::reasons::workload_deployment::HUB_CONTRADICTED;
 use api::workload_deployment::{AVAILABLE, CELLS_REPORTING, INSTANCES_ENDED};
 use api::{
@@ -26,7 +27,7 @@ use multicluster::Outcome;
 use serde_json::json;
 use tracing::warn;
 
-use crate::cell_rules::{POLICY, stamp_of};
+use crate::cell_rules::{POLICY, stamps_of};
 use crate::hub::HubCaches;
 use crate::hub::cells::CopyCells;
 use crate::hub::identity::HubIdentity;
@@ -143,14 +144,13 @@ impl Federator {
         }
     }
 
-    /// Returns the stamp of the rules that a cell must have. Returns `None` if it is unknown.
-    fn rules_stamp(&self, cell: &str) -> Option<i64> {
+    /// Returns the policy with the rules of cells, if there is one. Returns `None` if that is unknown.
+    fn rules_policy(&self) -> Option<Option<Arc<ClusterOverridePolicy>>> {
         let policies = &self.hub.override_policies;
         if !policies.sync_state().borrow().is_current() {
             return None;
         }
-        let policy = policies.get("", POLICY).ok()?;
-        stamp_of(policy.as_deref().map(|policy| &policy.spec), cell)
+        policies.get("", POLICY).ok()
     }
 
     async fn federate(
@@ -188,6 +188,12 @@ impl Federator {
         let hub = self.hub.identity()?;
         let namespace = self.hub.namespaces.get("", hub_namespace.as_str())?;
         require_confirmed_record(key, deployment, derived, namespace.as_deref())?;
+        let rules = self.rules_policy();
+        let targets = binding.iter().flat_map(|it| &it.spec.clusters);
+        let targets = targets.map(|target| target.name.as_str());
+        let stamps = rules
+            .as_ref()
+            .map(|policy| stamps_of(policy.as_deref().map(|it| &it.spec), targets));
         let plan = plan(&Observed {
             project: &key.project,
             deployment,
@@ -208,7 +214,7 @@ impl Federator {
                 binding: binding.as_deref(),
                 state: &|cell| self.hub.cells.state(cell),
                 silent_since: &|cluster| self.hub.cells.silent_since(cluster),
-                rules_stamp: &|cell| self.rules_stamp(cell),
+                rules_stamp: &|cell| stamps.as_ref()?.get(cell).copied().flatten(),
             },
             now: context.now(),
         });

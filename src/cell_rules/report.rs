@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::Arc;
 
 use api::{CellRules, WorkloadDeployment};
 use controllers::cell_rules::{Problem, RulesOfCell};
@@ -25,7 +26,7 @@ pub(super) struct Report {
 
 /// The changes by the rules in one cell.
 pub(super) struct CellReport {
-    wanted: RulesOfCell,
+    wanted: Arc<RulesOfCell>,
     former: CellRules,
     /// WorkloadDeployments in the cell. Counted only if the rules of a cell change.
     deployments: usize,
@@ -37,7 +38,7 @@ pub(super) struct CellReport {
 }
 
 impl CellReport {
-    pub(super) fn new(wanted: RulesOfCell, former: CellRules) -> Self {
+    pub(super) fn new(wanted: Arc<RulesOfCell>, former: CellRules) -> Self {
         Self {
             wanted,
             former,
@@ -190,10 +191,10 @@ mod tests {
         .unwrap();
         let mut virtual_machine = deployment.clone();
         virtual_machine.spec.template.spec.runtime.sandbox = None;
-        let wanted = RulesOfCell {
+        let wanted = Arc::new(RulesOfCell {
             names: vec!["far".to_owned()],
             rules: images.clone(),
-        };
+        });
         let mut far = CellReport::new(wanted.clone(), CellRules::default());
         for deployment in [&deployment, &virtual_machine] {
             far.count(deployment);
@@ -205,7 +206,7 @@ mod tests {
                 ("b".to_owned(), CellReport::new(wanted, images)),
                 (
                     "c".to_owned(),
-                    CellReport::new(RulesOfCell::default(), CellRules::default()),
+                    CellReport::new(Arc::default(), CellRules::default()),
                 ),
             ]),
             problems: BTreeMap::from([(

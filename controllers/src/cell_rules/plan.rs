@@ -29,7 +29,7 @@ pub(crate) const POLICY_MAX: usize = 1024 * 1024;
 #[derive(Debug, Default, PartialEq)]
 pub struct RulesOfCells {
     /// The rules of each cell that has any, by its name.
-    pub cells: BTreeMap<String, RulesOfCell>,
+    pub cells: BTreeMap<String, Arc<RulesOfCell>>,
     /// Why a `CellRule` does not count, or not for all its cells, by its name.
     pub problems: BTreeMap<String, Problem>,
 }
@@ -72,36 +72,62 @@ pub fn rules_of_cells<'r>(
             }
         }
     }
+    // Many cells are selected by the same rules, and have the same result.
+    let mut of_selection = BTreeMap::<Vec<&str>, Arc<RulesOfCell>>::new();
     for (cell, labels) in cells {
-        let mut of_cell = RulesOfCell::default();
-        for (name, (selector, rule)) in &valid {
-            if !selector.matches(labels) {
-                continue;
-            }
+        let selecting = valid
+            .iter()
+            .filter(|(_, (selector, _))| selector.matches(labels));
+        let selecting: Vec<_> = selecting.collect();
+        let names = selecting.iter().map(|(name, _)| name.as_str());
+        let of_cell = of_selection.entry(names.collect()).or_insert_with(|| {
+            let rules = selecting
+                .iter()
+                .map(|(name, (_, rule))| (name.as_str(), *rule));
+            Arc::new(combined(cell, rules, &mut result.problems))
+        });
+        if !of_cell.names.is_empty() {
+            result.cells.insert(cell.clone(), Arc::clone(of_cell));
+        }
+    }
+    result
+}
+
+/// Returns these rules together. Rules for which there is no space are problems. `cell` is a cell that they select.
+fn combined<'r>(
+    cell: &str,
+    rules: impl Iterator<Item = (&'r str, &'r CellRule)>,
+    problems: &mut BTreeMap<String, Problem>,
+) -> RulesOfCell {
+    let mut of_cell = RulesOfCell::default();
+    // The text of all rules together is not longer than their texts.
+    let mut size_max = 0;
+    for (name, rule) in rules {
+        let rules = &rule.spec.rules;
+        let size = text_of(rules).len();
+        if size_max + size > CELL_RULES_MAX {
             let mut with = of_cell.rules.clone();
-            with.extend(&rule.spec.rules);
-            let size = text(&with).len();
+            with.extend(rules);
+            let size = text_of(&with).len();
             if size > CELL_RULES_MAX {
                 let message = format!(
                     "the rules of cell {cell} would have {size} bytes together; the maximum is {CELL_RULES_MAX}"
                 );
                 let reason = reason::TOO_LARGE;
                 let problem = Problem { reason, message };
-                result.problems.entry(name.clone()).or_insert(problem);
+                problems.entry(name.to_owned()).or_insert(problem);
                 continue;
             }
-            of_cell.rules = with;
-            of_cell.names.push(name.clone());
         }
-        if !of_cell.names.is_empty() {
-            result.cells.insert(cell.clone(), of_cell);
-        }
+        of_cell.rules.extend(rules);
+        of_cell.names.push(name.to_owned());
+        size_max += size;
     }
-    result
+    of_cell
 }
 
 /// Returns the value of the annotation.
-fn text(rules: &CellRules) -> String {
+fn text_of(rules: &CellRules) -> String {
     // These types have no value that JSON cannot have.
     serde_json::to_string(rules).unwrap_or_default()
 }
@@ -109,10 +135,17 @@ fn text(rules: &CellRules) -> String {
 /// Returns the policy that gives the cells their rules. Returns `None` if no cell has any.
 pub fn policy(rules: &RulesOfCells) -> Option<ClusterOverridePolicySpec> {
     let mut groups = BTreeMap::<String, Vec<String>>::new();
+    let mut texts = BTreeMap::<&[String], String>::new();
     let cells = rules.cells.iter().filter(|(_, it)| !it.rules.is_empty());
     for (cell, of_cell) in cells {
-        let group = groups.entry(text(&of_cell.rules)).or_default();
-        group.push(cell.clone());
+        let text = texts.entry(&of_cell.names);
+        let text = text.or_insert_with(|| text_of(&of_cell.rules));
+        match groups.get_mut(text) {
+            Some(group) => group.push(cell.clone()),
+            None => {
+                groups.insert(text.clone(), vec![cell.clone()]);
+            }
+        }
     }
     (!groups.is_empty()).then(|| policy_of(groups))
 }
@@ -157,20 +190,26 @@ fn stamp(rules: &str) -> u32 {
     u32::try_from(stamp).unwrap_or_default().max(1)
 }
 
-/// Returns the stamp that the WorkloadDeployments of a cell must have according to a policy; 0 if they must have none.
-/// Returns `None` if it is unknown, because an earlier version has written the policy.
-pub(crate) fn stamp_of(policy: Option<&ClusterOverridePolicySpec>, cell: &str) -> Option<i64> {
-    let mut rules = policy.into_iter().flat_map(|it| &it.override_rules);
-    let is_of_cell = |rule: &&OverrideRule| {
-        let mut names = rule.target_cluster.cluster_names.iter();
-        names.any(|name| name == cell)
-    };
-    let Some(rule) = rules.find(is_of_cell) else {
-        return Some(0);
-    };
-    let mut annotations = rule.overriders.annotations_overrider.iter();
-    let stamp = annotations.find_map(|it| it.value.get(CELL_RULES_STAMP))?;
-    stamp.parse().ok()
+/// Returns the stamps that the WorkloadDeployments of these cells must have according to a policy; 0 if they must have
+/// none. A stamp is `None` if it is unknown, because an earlier version has written the policy.
+pub(crate) fn stamps_of<'c>(
+    policy: Option<&ClusterOverridePolicySpec>,
+    cells: impl Iterator<Item = &'c str>,
+) -> BTreeMap<&'c str, Option<i64>> {
+    let mut stamps: BTreeMap<_, _> = cells.map(|cell| (cell, Some(0))).collect();
+    // Of several parts for a cell, the first counts.
+    let rules = policy.into_iter().flat_map(|it| it.override_rules.iter());
+    for rule in rules.rev() {
+        let mut annotations = rule.overriders.annotations_overrider.iter();
+        let stamp = annotations.find_map(|it| it.value.get(CELL_RULES_STAMP));
+        let stamp = stamp.and_then(|stamp| stamp.parse().ok());
+        for name in &rule.target_cluster.cluster_names {
+            if let Some(of_cell) = stamps.get_mut(name.as_str()) {
+                *of_cell = stamp;
+            }
+        }
+    }
+    stamps
 }
 
 /// Returns the selector of a rule.
@@ -215,12 +254,12 @@ fn policy_of(groups: BTreeMap<String, Vec<String>>) -> ClusterOverridePolicySpec
     }
 }
 
-/// Returns the statuses that differ from those of the rules. `refusal` returns why the policy is not
-/// written, if it is not.
+/// Returns the statuses that differ from those of the rules. `stopped` returns why the policy is not written, if it is
+/// not.
 pub(super) fn changed_statuses<'r>(
     rules: &'r [Arc<CellRule>],
     of_cells: &RulesOfCells,
-    refusal: impl Fn(&CellRule) -> Option<String>,
+    stopped: impl Fn(&CellRule) -> Option<Problem>,
     now: Timestamp,
 ) -> Vec<(&'r CellRule, CellRuleStatus)> {
     let mut cells_of = BTreeMap::<&str, i32>::new();
@@ -230,16 +269,13 @@ pub(super) fn changed_statuses<'r>(
     let status = |rule: &'r Arc<CellRule>| {
         let name = rule.name_any();
         let former = rule.status.clone().unwrap_or_default();
-        let refused = refusal(rule).map(|message| Problem {
-            reason: reason::POLICY_REFUSED,
-            message,
-        });
-        let cells = match refused {
+        let stopped = stopped(rule);
+        let cells = match stopped {
             // The cells keep what they have.
             Some(_) => former.cells,
             None => cells_of.get(name.as_str()).copied().unwrap_or_default(),
         };
-        let (status, reason, message) = match of_cells.problems.get(&name).or(refused.as_ref()) {
+        let (status, reason, message) = match of_cells.problems.get(&name).or(stopped.as_ref()) {
             Some(problem) => {
                 let message = problem.message.clone();
                 (ConditionStatus::False, problem.reason, message)

@@ -88,6 +88,7 @@ async fn a_rule_that_cannot_be_decoded_changes_nothing() {
     undecodable["spec"]["rules"]["later"] = json!([]);
     planes.hub.put(undecodable);
     planes.hub.remove::<CellRule>("", "far");
+    planes.hub.put(rule("new", "z"));
     settle().await;
     let error = reconcile(&controller, all_rules())
         .await
@@ -95,6 +96,19 @@ async fn a_rule_that_cannot_be_decoded_changes_nothing() {
         .unwrap_err();
     assert!(error.to_string().contains("later"), "{error}");
     assert_eq!(policy(&planes.hub).unwrap().spec, former);
+    let new: CellRule = planes.hub.get("", "new").unwrap();
+    let status = new.status.unwrap();
+    assert_eq!(
+        (status.cells, &*status.conditions[0].reason),
+        (0, "Undecodable")
+    );
+    let message = &status.conditions[0].message;
+    assert!(message.contains("CellRule other"), "{message}");
+
+    planes.hub.remove::<CellRule>("", "other");
+    pass(&planes, &controller).await;
+    let new: CellRule = planes.hub.get("", "new").unwrap();
+    assert_eq!(new.status.unwrap().cells, 1);
 }
 
 /// A watch that goes on after a failure reports only what has changed since.

@@ -24,6 +24,10 @@ fn cells(all: &[(&str, &[(&str, &str)])]) -> BTreeMap<String, StringMap> {
 /// The stamp of `{"labels":[{"key":"site","value":"x"}]}`.
 const STAMP: &str = "709040075";
 
+fn stamp_of(policy: Option<&ClusterOverridePolicySpec>, cell: &str) -> Option<i64> {
+    stamps_of(policy, [cell].into_iter())[cell]
+}
+
 fn label(value: &str) -> Value {
     json!({"labels": [{"key": "site", "value": value}]})
 }
@@ -161,15 +165,59 @@ fn the_rules_of_several_objects_can_be_longer_than_a_list_of_one() {
     assert_eq!(of_cells.problems["long"].reason, "Invalid");
 }
 
+/// A rule for which there is no space does not count, and a smaller one after it does.
+#[test]
+fn the_rules_of_a_cell_together_have_a_maximum() {
+    let of = |name: &str, size: usize| {
+        let value = "x".repeat(size);
+        rule(
+            name,
+            &json!({}),
+            &json!({"env": [{"name": name, "value": value}]}),
+        )
+    };
+    let half = CELL_RULES_MAX / 2;
+    // The last one is for something that has a rule already.
+    let rules = [
+        of("a", half),
+        of("b", half),
+        of("c", half / 2),
+        rule(
+            "d",
+            &json!({}),
+            &json!({"env": [{"name": "a", "value": "x".repeat(half)}]}),
+        ),
+    ];
+    let of_cells = rules_of_cells(
+        rules.iter().map(AsRef::as_ref),
+        &cells(&[("dfw1", &[]), ("dfw2", &[])]),
+    );
+    let expected = &of_cells.cells["dfw1"];
+    assert_eq!(expected.names, ["a", "c", "d"]);
+    assert_eq!(expected.rules.env.len(), 2);
+    assert!(Arc::ptr_eq(expected, &of_cells.cells["dfw2"]));
+    let problems: Vec<_> = of_cells.problems.keys().collect();
+    assert_eq!(problems, ["b"]);
+    assert!(
+        of_cells.problems["b"]
+            .message
+            .contains("cell dfw1 would have")
+    );
+}
+
 #[test]
 fn a_settled_rule_has_no_new_status() {
     let mut settled = rule("right", &json!({}), &label("x"));
     let cells = cells(&[("a", &[])]);
     let now = crate::fixtures::now();
     let of = |rule: &Arc<CellRule>, refusal: Option<&str>| {
+        let refused = |message: &str| Problem {
+            reason: reason::POLICY_REFUSED,
+            message: message.to_owned(),
+        };
         let rules = [Arc::clone(rule)];
         let of_cells = rules_of_cells([rule.as_ref()], &cells);
-        let changed = changed_statuses(&rules, &of_cells, |_| refusal.map(str::to_owned), now);
+        let changed = changed_statuses(&rules, &of_cells, |_| refusal.map(refused), now);
         changed.into_iter().map(|(_, status)| status).next()
     };
     let status = of(&settled, None).unwrap();
