@@ -422,6 +422,17 @@ const WRITTEN: &[WrittenCondition] = &[
     written(
         DEPLOYMENT,
         PROJECT,
+        workload_deployment::RULES_APPLIED,
+        False,
+        of_deployment::FORMER_RULES,
+        (
+            "The rules of the cells in the message have changed, and the cells still have the former ones. It is shown after about 2 s. Karmada is made to write them again after about a minute, or after some minutes if the cell receives other objects.",
+            "Nothing. If it stays, look at the cell's Works and at the log of karmada-controller-manager.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        PROJECT,
         workload_deployment::AVAILABLE,
         False,
         of_deployment::INVALID_CITY_CODE,

@@ -51,6 +51,8 @@ pub mod workload_deployment {
     pub const INVALID_RULES: &str = "InvalidRules";
     /// `RulesApplied`: Karmada cannot apply an override for a cell, so the cell does not get the current deployment.
     pub const OVERRIDE_FAILED: &str = "OverrideFailed";
+    /// `RulesApplied`: the rules of a cell have changed, and the cell still has the former ones.
+    pub const FORMER_RULES: &str = "FormerRules";
     /// `Available`: the city code is not a valid label value. Policies select cells by a label with the city code.
     pub const INVALID_CITY_CODE: &str = "InvalidCityCode";
     /// `Available`: the copy on the hub was created again, and no cell has reported since.

@@ -209,7 +209,7 @@ impl Federator {
             namespace: namespace.as_deref(),
             copy: copy.as_ref(),
             policy_exists,
-            override_failure: self.stale_cells.override_failures.of(key),
+            lack: self.stale_cells.override_failures.of(key),
             cells: CopyCells {
                 binding: binding.as_deref(),
                 state: &|cell| self.hub.cells.state(cell),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use api::karmada::{Cluster, ClusterOverridePolicy, ResourceBinding};
+use api::reasons::workload_deployment::FORMER_RULES;
 use api::workload_deployment::RULES_APPLIED;
 use api::{CellRule, Condition, Instance, WorkloadDeployment, annotations, cell_rules, condition};
 use harness::audit::AuditPosition;
@@ -233,8 +234,12 @@ pub(crate) async fn a_lost_write_of_rules_is_repeated() -> anyhow::Result<()> {
     let has = has.unwrap_or_default();
     ensure!(!has.contains_key(annotations::CELL_RULES), "{has:?}");
     drop(cut);
+    let has_former = |it: Option<&Condition>| it.is_some_and(|it| it.reason == FORMER_RULES);
+    fixture.until_condition("former rules", has_former).await?;
     fixture.until_stamped(REPEATED).await?;
     fixture.until_image(FAR, mirrored, None).await?;
+    let is_applied = |it: Option<&Condition>| it.is_some_and(Condition::is_true);
+    fixture.until_condition("applied", is_applied).await?;
     eprintln!("repeated after {:.0} s", begin.elapsed().as_secs_f64());
     let copy: WorkloadDeployment = fixture.space.on_hub().get(DEPLOYMENT).await?;
     let is_repeated = copy.annotations().contains_key(annotations::REAPPLIED_AT);

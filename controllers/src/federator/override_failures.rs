@@ -68,6 +68,15 @@ struct Lack {
     failure: Option<Failure>,
 }
 
+/// What is known about the cells that lack the copy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct KnownLack {
+    /// Whether they have lacked it for longer than Karmada usually needs.
+    pub(super) is_late: bool,
+    /// The message about overrides that fail.
+    pub(super) override_failure: Option<String>,
+}
+
 /// Overrides that fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Failure {
@@ -79,10 +88,15 @@ struct Failure {
 }
 
 impl OverrideFailures {
-    /// Returns the message about the overrides that fail, if any are known.
-    pub(super) fn of(&self, key: &ProjectKey) -> Option<String> {
+    /// Returns what is known about the cells that lack the copy.
+    pub(super) fn of(&self, key: &ProjectKey) -> KnownLack {
         let lacks = lock(&self.lacks);
-        Some(lacks.get(key)?.failure.as_ref()?.message.clone())
+        let lack = lacks.get(key);
+        let failure = lack.and_then(|lack| lack.failure.as_ref());
+        KnownLack {
+            is_late: lack.is_some_and(|lack| lack.read.is_some()),
+            override_failure: failure.map(|failure| failure.message.clone()),
+        }
     }
 
     /// Returns whether overrides that fail are the reason why each of these cells lacks the copy. Karmada repeats them by
@@ -133,17 +147,17 @@ impl OverrideFailures {
         Some((due, lack.since))
     }
 
-    /// Notes the result of a read. Returns whether it must be shown.
+    /// Notes the result of a read. Returns whether something new must be shown.
     fn note(&self, key: &ProjectKey, failure: Option<Failure>, now: Timestamp) -> bool {
         let mut lacks = lock(&self.lacks);
         let Some(lack) = lacks.get_mut(key) else {
             return false;
         };
-        lack.read = Some(now);
+        let is_first = lack.read.replace(now).is_none();
         let is_new = failure.is_some() && lack.failure != failure;
         // Without a recent Event, the failure has not ended.
         lack.failure = failure.or_else(|| lack.failure.take());
-        is_new
+        is_first || is_new
     }
 
     pub(super) fn forget(&self, key: &ProjectKey) {
@@ -385,10 +399,11 @@ mod tests {
             assert_eq!(since, at(0));
             now = due.duration_since(at(0)).as_secs();
             times.push(now);
-            assert!(!failures.note(&key, None, due));
+            assert_eq!(failures.of(&key).is_late, times.len() > 1);
+            assert_eq!(failures.note(&key, None, due), times.len() == 1);
         }
         assert_eq!(times, [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1624]);
-        assert_eq!(failures.of(&key), None);
+        assert_eq!(failures.of(&key).override_failure, None);
         // Another cell lacks the copy too.
         let both = cells(&["lax1", "lax2"]);
         let (due, _) = failures.observe(&key, &both, at(now)).unwrap();
@@ -405,11 +420,11 @@ mod tests {
         assert!(!failures.note(&key, fails(), at(now)));
         // The Events are gone, and the cells still lack the copy.
         assert!(!failures.note(&key, None, at(now)));
-        assert_eq!(failures.of(&key), message());
+        assert_eq!(failures.of(&key).override_failure, message());
         let explain = |cells, now| failures.explain(&key, cells, at(now));
         assert!(explain(&lax, 1_799) && !explain(&both, 1));
         assert!(!explain(&lax, 1_800), "Karmada would have said so again");
         assert_eq!(failures.observe(&key, &BTreeSet::new(), at(now)), None);
-        assert_eq!(failures.of(&key), None);
+        assert_eq!(failures.of(&key).override_failure, None);
     }
 }

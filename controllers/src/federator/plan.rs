@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
+use super::override_failures::KnownLack;
 use super::reapply::staleness::{Staleness, staleness};
 use crate::hub::cells::CopyCells;
 use crate::hub::identity::{HubIdentity, recorded_hub};
@@ -32,7 +33,7 @@ use ending::{Ending, EndingStep};
 use freshness::fresh;
 use status::{
     HUB_CONTRADICTED, HUB_NAMESPACE_CONTRADICTED, contradicted, invalid_city_code, status,
-    unreported, with_former_counters, with_override_failure,
+    unreported, with_former_counters, with_former_rules, with_override_failure,
 };
 use upstream_generation::{Carried, carried, carried_annotations};
 
@@ -61,8 +62,8 @@ pub(super) struct Observed<'a> {
     pub(super) copy: Option<&'a Arc<WorkloadDeployment>>,
     /// Whether a PropagationPolicy on the hub selects this city code.
     pub(super) policy_exists: bool,
-    /// The message about overrides that fail, while cells lack the copy.
-    pub(super) override_failure: Option<String>,
+    /// What is known about the cells that lack the copy.
+    pub(super) lack: KnownLack,
     /// The binding of the copy and the reachability of its cells.
     pub(super) cells: CopyCells<'a>,
     pub(super) now: Timestamp,
@@ -417,8 +418,12 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
     let lacking = in_step.then_some(&staleness.cells);
     let status = match copy {
         Some(_) => {
-            let failure = observed.override_failure.as_deref();
-            with_override_failure(status, deployment, lacking, failure, now)
+            let failure = observed.lack.override_failure.as_deref();
+            let status = with_override_failure(status, deployment, lacking, failure, now);
+            let former_rules = &staleness.former_rules;
+            status.map(|it| {
+                with_former_rules(it, deployment, former_rules, observed.lack.is_late, now)
+            })
         }
         None => status,
     };

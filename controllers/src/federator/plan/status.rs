@@ -7,8 +7,8 @@ use api::identity::IdentityError;
 use api::instance::REFERENCED_DATA_READY;
 use api::reasons::workload_deployment::HUB_REFUSED;
 pub(super) use api::reasons::workload_deployment::INVALID_CITY_CODE;
+use api::reasons::workload_deployment::{FORMER_RULES, NOT_REPORTED, OVERRIDE_FAILED};
 pub(super) use api::reasons::workload_deployment::{HUB_CONTRADICTED, HUB_NAMESPACE_CONTRADICTED};
-use api::reasons::workload_deployment::{NOT_REPORTED, OVERRIDE_FAILED};
 use api::workload_deployment::{
     AUTOSCALING_READY, AVAILABLE, CELLS_REPORTING, INSTANCES_ENDED, REPLICAS_READY, RULES_APPLIED,
 };
@@ -109,6 +109,35 @@ pub(super) fn with_override_failure(
     condition::remove(&mut status.conditions, RULES_APPLIED);
     status.conditions.push(failure);
     Some(status)
+}
+
+/// Adds the condition about cells that still have their former rules. It is shown when that takes long, and then until no
+/// cell has former rules. Rules that cannot be applied are more important.
+pub(super) fn with_former_rules(
+    mut status: WorkloadDeploymentStatus,
+    deployment: &WorkloadDeployment,
+    cells: &BTreeSet<String>,
+    is_late: bool,
+    now: Timestamp,
+) -> WorkloadDeploymentStatus {
+    let shown = deployment.status.as_ref();
+    let shown = shown.and_then(|shown| condition::find(&shown.conditions, RULES_APPLIED));
+    let is_shown = shown.is_some_and(|it| it.reason == FORMER_RULES);
+    let of_cells = condition::find(&status.conditions, RULES_APPLIED);
+    if cells.is_empty() || !(is_late || is_shown) || of_cells.is_some_and(Condition::is_false) {
+        return status;
+    }
+    let names: Vec<_> = cells.iter().map(String::as_str).collect();
+    let message = format!("{}: the cell still has its former rules", names.join(", "));
+    let message: String = message.chars().take(MESSAGE_MAX).collect();
+    let is_false = ConditionStatus::False;
+    let mut pending = Condition::new(RULES_APPLIED, is_false, FORMER_RULES, message, now);
+    if let Some(shown) = shown.filter(|it| it.is_false()) {
+        pending.last_transition_time = shown.last_transition_time.clone();
+    }
+    condition::remove(&mut status.conditions, RULES_APPLIED);
+    status.conditions.push(pending);
+    status
 }
 
 /// Returns the cell in a part of the message of [`OVERRIDE_FAILED`].

@@ -2,6 +2,7 @@ mod cells;
 mod ending;
 mod holds;
 mod lifecycle;
+mod rules;
 mod silence;
 mod statuses;
 
@@ -117,12 +118,19 @@ fn plan_knowing(
     deployment: &WorkloadDeployment,
     hub: &HubFixture,
 ) -> Plan {
-    plan_told(None, cells, recorded, derived, deployment, hub)
+    plan_told(
+        KnownLack::default(),
+        cells,
+        recorded,
+        derived,
+        deployment,
+        hub,
+    )
 }
 
-/// Plans in the same way as [`plan_knowing`], with what is known about overrides.
+/// Plans in the same way as [`plan_knowing`], with what is known about cells that lack the copy.
 fn plan_told(
-    override_failure: Option<String>,
+    lack: KnownLack,
     cells: CopyCells<'_>,
     recorded: &HubNamespace,
     derived: Option<&HubNamespace>,
@@ -141,7 +149,7 @@ fn plan_told(
         namespace: hub.namespace.as_ref(),
         copy: hub.copy.as_ref(),
         policy_exists: hub.policy_exists,
-        override_failure,
+        lack,
         cells,
         now: now(),
     })
@@ -166,7 +174,7 @@ fn plan_beside(
         namespace: None,
         copy: None,
         policy_exists: false,
-        override_failure: None,
+        lack: KnownLack::default(),
         cells: CopyCells {
             binding: None,
             state: &|_| CellState::Reachable,
@@ -237,7 +245,7 @@ fn plane_uids_are_written_if_proved_and_stay_if_unknown() {
             namespace: hub.namespace.as_ref(),
             copy: hub.copy.as_ref(),
             policy_exists: true,
-            override_failure: None,
+            lack: KnownLack::default(),
             cells: CopyCells {
                 binding: None,
                 state: &|_| CellState::Reachable,

@@ -18,6 +18,8 @@ pub(in crate::federator) struct Staleness {
     pub(in crate::federator) cells: BTreeSet<String>,
     /// The cells that have the copy and its namespace.
     pub(in crate::federator) complete: BTreeSet<String>,
+    /// The cells that report other rules than those that the policy gives them. They lack the copy, too.
+    pub(in crate::federator) former_rules: BTreeSet<String>,
     /// Whether the namespace may be missing in a cell. This is so if the cell reported it or if the cell has not
     /// reported the copy at all.
     pub(in crate::federator) namespace: bool,
@@ -47,6 +49,7 @@ pub(in crate::federator) fn staleness(
             Some(item) => item.as_ref(),
             None => None,
         };
+        let mut has_former_rules = false;
         let (namespace, copy) = match item.map(|item| (item, &item.status)) {
             // Karmada has not written to this cell yet. If the cell was away meanwhile, or still has a former object of
             // this name, Karmada tries again after up to 17 minutes.
@@ -59,7 +62,8 @@ pub(in crate::federator) fn staleness(
             Some((_, None)) => (true, true),
             Some((_, Some(reported))) => {
                 let stamp = (cells.rules_stamp)(&target.name);
-                (false, !reported.has(copy, target, stamp))
+                has_former_rules = !reported.has_rules(stamp);
+                (false, has_former_rules || !reported.has(copy, target))
             }
         };
         if (cells.state)(&target.name) != CellState::Reachable {
@@ -67,6 +71,9 @@ pub(in crate::federator) fn staleness(
         }
         if namespace || copy {
             staleness.cells.insert(target.name.clone());
+            if has_former_rules {
+                staleness.former_rules.insert(target.name.clone());
+            }
             staleness.namespace |= namespace;
             staleness.copy |= copy;
         } else if item.is_some_and(|item| item.applied) {
@@ -79,14 +86,8 @@ pub(in crate::federator) fn staleness(
 impl ReportedObject {
     /// Returns whether the cell has the current copy with the replicas that Karmada assigned to the cell. Karmada
     /// writes the replicas later than the template, and that write does not change the generation
-    /// (docs/concepts/karmada-behaviour.md). A change of the rules of the cell does not change the generation either.
-    /// Missing values count as correct.
-    fn has(
-        &self,
-        copy: &WorkloadDeployment,
-        target: &TargetCluster,
-        rules_stamp: Option<i64>,
-    ) -> bool {
+    /// (docs/concepts/karmada-behaviour.md). Missing values count as correct.
+    fn has(&self, copy: &WorkloadDeployment, target: &TargetCluster) -> bool {
         // A copy that was created again starts at generation 1. So a reported generation that is higher is stale too.
         let is_another = |applied: i64| copy.meta().generation.is_some_and(|it| applied != it);
         let share = share(
@@ -95,12 +96,16 @@ impl ReportedObject {
             self.assigned_min_replicas,
         );
         let wanted = target.replicas.map(i64::from);
-        let has_rules = match (self.cell_rules_stamp, rules_stamp) {
+        !self.resource_template_generation.is_some_and(is_another)
+            && (share.is_none() || wanted.is_none() || share == wanted)
+    }
+
+    /// Returns whether the cell has its rules. A change of the rules does not change the generation. Missing values
+    /// count as correct.
+    fn has_rules(&self, stamp: Option<i64>) -> bool {
+        match (self.cell_rules_stamp, stamp) {
             (Some(reported), Some(wanted)) => reported == wanted,
             _ => true,
-        };
-        has_rules
-            && !self.resource_template_generation.is_some_and(is_another)
-            && (share.is_none() || wanted.is_none() || share == wanted)
+        }
     }
 }

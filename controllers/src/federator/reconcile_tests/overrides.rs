@@ -110,6 +110,8 @@ async fn without_the_right_to_list_events_nothing_is_said() {
     planes.hub.put(binding(&copy, Some(0)));
     at(now, &federator).await;
     planes.hub.fail(Fault::refuse(403).of::<Event>());
+    // The cells have lacked the copy for long.
+    assert_eq!(at(later, &federator).await, Outcome::Again(Duration::ZERO));
     for _ in 0..2 {
         let expected = Outcome::Again(Duration::from_secs(3));
         assert_eq!(at(later, &federator).await, expected);

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::*;
 
-const CUT: &str = "2026-11-21T09:30:00Z";
+pub(super) const CUT: &str = "2026-11-21T09:30:00Z";
 const SCHEDULED: &str = "2026-11-21T09:00:00Z";
 
 /// Returns the report of a cell. All replicas are ready if the cell is available. Otherwise none is ready.
@@ -97,7 +97,7 @@ pub(super) fn planned(
 }
 
 /// As [`planned`], with the stamps that the rules of the cells have.
-fn planned_with(
+pub(super) fn planned_with(
     deployment: &WorkloadDeployment,
     hub: &HubFixture,
     binding: &ResourceBinding,
@@ -214,117 +214,6 @@ fn a_cell_without_a_report_counts_as_not_applied() {
     let new = complete(&deployment);
     assert_eq!(shown(&deployment, &new, &bound, &[]), None);
     assert!(shown(&deployment, &new, &bound, &["dfw2"]).is_some());
-}
-
-/// A failing override is shown while a cell lacks the copy. The condition stays without further Events.
-#[test]
-fn a_failing_override_is_shown_while_a_cell_lacks_the_copy() {
-    let mut deployment = recorded("DFW");
-    let hub = reporting(&deployment, 2, true);
-    let (lacking, complete) = (
-        bound(&["dfw1", "dfw2"], &[report("dfw1", true)]),
-        bound(&["dfw1"], &[report("dfw1", true)]),
-    );
-    let own = HubNamespace::new(HUB_NAMESPACE).unwrap();
-    let status =
-        |deployment: &WorkloadDeployment, hub: &HubFixture, binding, known: Option<&str>| {
-            let cells = CopyCells {
-                binding: Some(binding),
-                state: &|_| CellState::Reachable,
-                silent_since: &|_| None,
-                rules_stamp: &|_| None,
-            };
-            let known = known.map(str::to_owned);
-            let plan = plan_told(known, cells, &own, Some(&own), deployment, hub);
-            plan.status.or_else(|| deployment.status.clone())
-        };
-    let shown = |deployment: &WorkloadDeployment, binding, known| {
-        let status = status(deployment, &hub, binding, known)?;
-        let condition = condition::find(&status.conditions, "RulesApplied")?;
-        let at = condition.last_transition_time.0.to_string();
-        Some((condition.reason.clone(), condition.message.clone(), at))
-    };
-    let fails = Some("dfw2: OverridePolicy x fails");
-    assert_eq!(shown(&deployment, &lacking, None), None);
-    assert_eq!(shown(&deployment, &complete, fails), None);
-    let expected = |message: &str, at: &str| {
-        Some((
-            "OverrideFailed".to_owned(),
-            message.to_owned(),
-            at.to_owned(),
-        ))
-    };
-    let message = "dfw2: OverridePolicy x fails";
-    let now = "2026-11-21T10:00:00Z";
-    assert_eq!(shown(&deployment, &lacking, fails), expected(message, now));
-
-    let with = |message: &str| {
-        let failure = json!({
-            "type": "RulesApplied", "status": "False", "reason": "OverrideFailed", "message": message,
-            "lastTransitionTime": CUT,
-        });
-        let mut status = json!(WorkloadDeploymentStatus {
-            replicas: 7,
-            ..WorkloadDeploymentStatus::default()
-        });
-        status["conditions"] = json!([failure]);
-        Some(serde_json::from_value(status).unwrap())
-    };
-    let both = "dfw1: OverridePolicy y fails; dfw2: ClusterOverridePolicy x fails: because";
-    deployment.status = with(both);
-    let former = expected(both, CUT);
-    assert_eq!(shown(&deployment, &lacking, None), former);
-    assert_eq!(shown(&deployment, &lacking, fails), expected(message, CUT));
-    assert_eq!(shown(&deployment, &complete, None), None);
-    // Without a copy, the status stays.
-    let mut without = reporting(&deployment, 2, true);
-    without.copy = None;
-    let kept = status(&deployment, &without, &lacking, fails);
-    assert_eq!(kept, deployment.status);
-    // Its cell has the copy, and another one lacks it for another reason.
-    for message in [
-        "dfw1: OverridePolicy y fails",
-        "dfw1: OverridePolicy y fails; besides, dfw2: OverridePolicy",
-        "dfw1: OverridePolicy y fails: dfw2: other",
-    ] {
-        deployment.status = with(message);
-        assert_eq!(shown(&deployment, &lacking, None), None, "{message}");
-    }
-}
-
-/// Both a failing override and rules that a cell cannot read are shown.
-#[test]
-fn a_failing_override_does_not_hide_other_problems_of_rules() {
-    let deployment = recorded("DFW");
-    let mut hub = reporting(&deployment, 2, true);
-    let invalid = Condition::new(
-        "RulesApplied",
-        condition::ConditionStatus::False,
-        "InvalidRules",
-        "dfw1: x",
-        now(),
-    );
-    let copy = Arc::make_mut(hub.copy.as_mut().unwrap());
-    copy.status.as_mut().unwrap().conditions.push(invalid);
-    let own = HubNamespace::new(HUB_NAMESPACE).unwrap();
-    let mut deployment = deployment;
-    for known in [Some("dfw2: OverridePolicy y fails"), None, None] {
-        let binding = bound(&["dfw2"], &[json!({"clusterName": "dfw2"})]);
-        let cells = CopyCells {
-            binding: Some(&binding),
-            state: &|_| CellState::Reachable,
-            silent_since: &|_| None,
-            rules_stamp: &|_| None,
-        };
-        // Without an Event, the condition stays.
-        let known = known.map(str::to_owned);
-        let plan = plan_told(known, cells, &own, Some(&own), &deployment, &hub);
-        let status = plan.status.or_else(|| deployment.status.clone());
-        let shown = condition::find(&status.as_ref().unwrap().conditions, "RulesApplied").cloned();
-        let expected = "dfw2: OverridePolicy y fails; besides, dfw1: x";
-        assert_eq!(shown.unwrap().message, expected);
-        deployment.status = status;
-    }
 }
 
 #[test]
@@ -489,46 +378,6 @@ fn objects_missing_in_reachable_cells_are_stale() {
     copy.spec.scale_settings.min_replicas += 1;
     let nothing = (String::new(), false, false);
     assert_eq!(staleness(&changed, &[unseen("dfw1")]), nothing);
-}
-
-/// Karmada counts the write of new rules as successful even if the request timed out.
-#[test]
-fn a_cell_without_its_current_rules_is_stale() {
-    let deployment = recorded("DFW");
-    let hub = complete(&deployment);
-    let stale = |reported: Option<i64>, wanted: Option<i64>, cut_off: &[&str]| {
-        let mut status = json!({"resourceTemplateGeneration": 7});
-        if let Some(reported) = reported {
-            status["cellRulesStamp"] = reported.into();
-        }
-        let item = json!({"clusterName": "dfw1", "applied": true, "status": status});
-        let bound = bound(&["dfw1"], &[item]);
-        let stamp = |cell: &str| wanted.filter(|_| cell == "dfw1");
-        let plan = planned_with(&deployment, &hub, &bound, (cut_off, None), &stamp);
-        let staleness = plan.staleness;
-        assert_eq!(staleness.copy, !staleness.cells.is_empty());
-        assert!(!staleness.namespace);
-        Vec::from_iter(staleness.cells)
-    };
-    for (reported, wanted, is_stale) in [
-        (Some(7), Some(7), false),
-        (Some(0), Some(0), false),
-        // The rules are missing, are former ones, or are left over.
-        (Some(0), Some(7), true),
-        (Some(6), Some(7), true),
-        (Some(7), Some(0), true),
-        // An interpreter of an earlier version reports no stamp.
-        (None, Some(7), false),
-        (None, Some(0), false),
-        // An earlier version has written the policy, or the policies cannot be listed.
-        (Some(7), None, false),
-        (Some(0), None, false),
-    ] {
-        let cells = stale(reported, wanted, &[]);
-        let expected: &[&str] = if is_stale { &["dfw1"] } else { &[] };
-        assert_eq!(cells, expected, "{reported:?} {wanted:?}");
-        assert!(stale(reported, wanted, &["dfw1"]).is_empty());
-    }
 }
 
 /// The copy was created again, so the project has the last known counters.
