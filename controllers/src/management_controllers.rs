@@ -128,11 +128,8 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
     let controller =
         NamespaceController::new(of_projects, of_hub, writer(NamespaceController::NAME));
     wiring.run(workers.namespace, &ready, controller);
-    let controller = SummaryController {
-        projects: Arc::clone(&projects),
-        hub: Arc::clone(&hub),
-        writer: writer(SummaryController::NAME),
-    };
+    let (of_projects, of_hub) = (Arc::clone(&projects), Arc::clone(&hub));
+    let controller = SummaryController::new(of_projects, of_hub, writer(SummaryController::NAME));
     wiring.run(workers.summary, &ready, controller);
     let controller = CellRuleController {
         hub: Arc::clone(&hub),

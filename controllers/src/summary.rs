@@ -21,6 +21,7 @@ use api::workload_summary::SummaryRows;
 use jiff::Timestamp;
 use multicluster::Outcome;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
@@ -38,11 +39,27 @@ use plan::{KnownCells, Table, changed_status, evaluate};
 use query::Query;
 use work::NoResult;
 
+/// Most evaluations at a time. Their rows need memory (see [`work::ROWS_TEXT_MAX`]).
+const EVALUATIONS_MAX: usize = 4;
+
 /// Writes the result of each query into its status.
 pub(crate) struct SummaryController {
-    pub(crate) projects: Arc<SyncedProjects>,
-    pub(crate) hub: Arc<HubCaches>,
-    pub(crate) writer: Writer,
+    projects: Arc<SyncedProjects>,
+    hub: Arc<HubCaches>,
+    writer: Writer,
+    /// One permit for each evaluation that may run.
+    evaluations: Semaphore,
+}
+
+impl SummaryController {
+    pub(crate) fn new(projects: Arc<SyncedProjects>, hub: Arc<HubCaches>, writer: Writer) -> Self {
+        Self {
+            projects,
+            hub,
+            writer,
+            evaluations: Semaphore::new(EVALUATIONS_MAX),
+        }
+    }
 }
 
 impl Controller for SummaryController {
@@ -67,6 +84,8 @@ impl Controller for SummaryController {
         if summary.spec.rows == SummaryRows::Instances {
             project.require(&project.instances)?;
         }
+        // The time of this wait must not count as that of the evaluation.
+        let place = self.evaluations.acquire().await;
         let turn = match project.pace.begin(&key, Instant::now()) {
             Ok(turn) => turn,
             Err(_) if project.pace.has_failed(&key) => {
@@ -93,6 +112,7 @@ impl Controller for SummaryController {
                 Err(_) => return Ok(Outcome::Again(EVALUATED_EVERY)),
             },
         };
+        drop(place);
         let begin = turn.end(Instant::now());
         let mut bytes = 0;
         if let Some(status) = changed {

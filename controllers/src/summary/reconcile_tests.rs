@@ -77,15 +77,16 @@ fn on_hub() -> Vec<Value> {
     vec![hub_namespace(), copy("web"), binding, one, two]
 }
 
+fn controller_on(planes: &FakePlanes) -> SummaryController {
+    let (projects, hub) = (Arc::clone(&planes.projects), Arc::clone(&planes.hub_caches));
+    SummaryController::new(projects, hub, planes.writer::<SummaryController>())
+}
+
 async fn start(in_project: Vec<Value>, on_hub: Vec<Value>) -> (FakePlanes, SummaryController) {
     let both = [json!(workload(&[])), of_web(recorded("web"))];
     let in_project = both.into_iter().chain(in_project).collect();
     let planes = FakePlanes::start(in_project, on_hub).await;
-    let controller = SummaryController {
-        projects: Arc::clone(&planes.projects),
-        hub: Arc::clone(&planes.hub_caches),
-        writer: planes.writer::<SummaryController>(),
-    };
+    let controller = controller_on(&planes);
     (planes, controller)
 }
 
@@ -445,11 +446,7 @@ async fn only_a_query_over_instances_needs_them() {
         project.fail(Fault::refuse(403).of::<Instance>());
     })
     .await;
-    let controller = SummaryController {
-        projects: Arc::clone(&planes.projects),
-        hub: Arc::clone(&planes.hub_caches),
-        writer: planes.writer::<SummaryController>(),
-    };
+    let controller = controller_on(&planes);
     assert_eq!(pass(&planes, &controller, "by-cell").await, [WRITE]);
     let outcome = controller.reconcile(&context(), project_key("all")).await;
     assert!(matches!(outcome, Err(ReconcileError::NotListed { .. })));
@@ -467,13 +464,9 @@ async fn a_project_without_the_kind_has_no_summaries() {
         .get(&project_key("by-cell").project)
         .unwrap();
     assert!(*project.deployments.synced().borrow());
-    let outcome = SummaryController {
-        projects: Arc::clone(&planes.projects),
-        hub: Arc::clone(&planes.hub_caches),
-        writer: planes.writer::<SummaryController>(),
-    }
-    .reconcile(&context(), project_key("by-cell"))
-    .await;
+    let outcome = controller_on(&planes)
+        .reconcile(&context(), project_key("by-cell"))
+        .await;
     assert_eq!(outcome.unwrap(), Outcome::Gone);
     assert_eq!(WorkloadSummary::plural(&()), "workloadsummaries");
 }

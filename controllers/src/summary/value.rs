@@ -9,6 +9,9 @@ use serde_json::Value;
 /// Longest value of a row, in bytes. A summary is for values that fit into a table.
 pub(super) const VALUE_MAX: usize = 1024;
 
+/// Most characters of a value in a message.
+const QUOTED_MAX: usize = 64;
+
 /// Largest magnitude of a quantity that is added. Larger ones may have been capped.
 const ADDED_MAX: i128 = i64::MAX as i128 * NANOS;
 
@@ -32,6 +35,14 @@ pub(super) fn scalar(value: &Value) -> Result<Option<Scalar>, String> {
         Value::String(text) => Ok(Some(Scalar::Text(text.clone()))),
         Value::Array(_) => Err("the value is a list: choose one element".to_owned()),
         Value::Object(_) => Err("the value is an object: choose one field".to_owned()),
+    }
+}
+
+/// Returns a text for a message about it. A long one is cut off: many rows can have such a message.
+fn quoted(text: &str) -> String {
+    match text.char_indices().nth(QUOTED_MAX) {
+        Some((end, _)) => format!("{:?}...", text.get(..end).unwrap_or_default()),
+        None => format!("{text:?}"),
     }
 }
 
@@ -62,7 +73,7 @@ impl Ordered {
             Scalar::Bool(value) => Err(format!("{value} has no order")),
             Scalar::Integer(integer) => Ok(Self::Amount(amount(*integer))),
             Scalar::Text(text) => Self::parse(text)
-                .ok_or_else(|| format!("{text:?} is neither a quantity nor a time")),
+                .ok_or_else(|| format!("{} is neither a quantity nor a time", quoted(text))),
         }
     }
 
@@ -130,7 +141,8 @@ fn sum<'v>(values: impl Iterator<Item = &'v Scalar>) -> Result<Option<Scalar>, S
             }
             (_, Scalar::Bool(value)) => return Err(format!("{value} cannot be added")),
             (Some(Sum::Integers(_)), Scalar::Text(text)) => {
-                return Err(format!("the text {text:?} and an integer cannot be added"));
+                let text = quoted(text);
+                return Err(format!("the text {text} and an integer cannot be added"));
             }
             (Some(Sum::Quantities(_)), Scalar::Integer(value)) => {
                 return Err(format!("the integer {value} and a text cannot be added"));
@@ -148,7 +160,7 @@ fn added(text: &str) -> Result<Amount, String> {
     let amount = Quantity::from(text).amount();
     let amount = amount.map_err(|error| error.to_string())?;
     match amount.nanos().abs() >= ADDED_MAX {
-        true => Err(format!("{text:?} is too large to be added")),
+        true => Err(format!("{} is too large to be added", quoted(text))),
         false => Ok(amount),
     }
 }

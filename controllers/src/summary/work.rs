@@ -2,11 +2,15 @@
 //! has the same result.
 
 use api::reasons::workload_summary as reason;
+use api::workload_summary::{Scalar, SummaryRow};
 use serde_json::Value;
 
 /// Most units of work of one evaluation. A unit is a value of a document, a value that a path visits, a comparison, or
 /// 64 bytes of text.
 pub(crate) const WORK_MAX: usize = 5_000_000;
+
+/// Most bytes of text in the rows of one evaluation: their values, messages and errors.
+pub(crate) const ROWS_TEXT_MAX: usize = 16 << 20;
 
 /// Bytes of text that are one unit of work.
 const BYTES_PER_UNIT: usize = 64;
@@ -22,17 +26,32 @@ pub(super) struct NoResult {
 
 /// The work that an evaluation has done.
 #[derive(Debug, Default)]
-pub(super) struct Work(usize);
+pub(super) struct Work {
+    units: usize,
+    /// Bytes of text in the rows.
+    text: usize,
+}
 
 impl Work {
     /// Adds units of work.
     pub(super) fn add(&mut self, units: usize) {
-        self.0 = self.0.saturating_add(units);
+        self.units = self.units.saturating_add(units);
     }
 
     /// Adds the work of reading or copying a text of this length.
     pub(super) fn add_text(&mut self, bytes: usize) {
         self.add(1 + bytes / BYTES_PER_UNIT);
+    }
+
+    /// Adds the text that a row keeps until the end of the evaluation.
+    pub(super) fn add_row(&mut self, row: &SummaryRow) {
+        let values = row.values.values().map(|value| match value {
+            Scalar::Text(text) => text.len(),
+            Scalar::Bool(_) | Scalar::Integer(_) => 0,
+        });
+        let errors = row.errors.values().chain(&row.message).map(String::len);
+        let bytes: usize = values.chain(errors).sum();
+        self.text = self.text.saturating_add(bytes);
     }
 
     /// Adds the work of making a document.
@@ -59,16 +78,19 @@ impl Work {
     ///
     /// # Errors
     ///
-    /// [`NoResult`] if it has done too much work.
+    /// [`NoResult`] if it has done too much work, or if its rows have too much text.
     pub(super) fn check(&self) -> Result<(), NoResult> {
-        if self.0 <= WORK_MAX {
+        let needs = if self.units > WORK_MAX {
+            format!("needs more than {WORK_MAX} units of work")
+        } else if self.text > ROWS_TEXT_MAX {
+            format!("has rows with more than {ROWS_TEXT_MAX} bytes of text")
+        } else {
             return Ok(());
-        }
+        };
         Err(NoResult {
             reason: reason::TOO_EXPENSIVE,
             message: format!(
-                "the query needs more than {WORK_MAX} units of work: select fewer Workloads, or use fewer or simpler \
-                 columns"
+                "the query {needs}: select fewer Workloads, or use fewer or simpler columns"
             ),
         })
     }
@@ -85,7 +107,7 @@ mod tests {
         let units = |document: &Value| {
             let mut work = Work::default();
             work.add_document(document);
-            work.0
+            work.units
         };
         assert_eq!(units(&json!(null)), 1);
         assert_eq!(units(&json!({"a": [1, true], "b": "c"})), 5);

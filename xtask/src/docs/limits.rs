@@ -362,6 +362,16 @@ const CONSTANTS: [(&str, &str, &str); 98] = [
     ),
     (
         "controllers",
+        "ROWS_TEXT_MAX",
+        "Most bytes of text in the rows of one evaluation of a WorkloadSummary: values, messages and errors.",
+    ),
+    (
+        "controllers",
+        "EVALUATIONS_MAX",
+        "Most evaluations of WorkloadSummaries at a time.",
+    ),
+    (
+        "controllers",
         "ROWS_SHOWN_MAX",
         "Most rows or groups in the status of a WorkloadSummary.",
     ),

@@ -21,23 +21,43 @@ pub(super) fn reported(lower_hub: &str, report: &Value) -> BTreeMap<String, Valu
     single.into_iter().collect()
 }
 
-/// Returns why cells below a lower hub do not report, as reason and message. The message names them. `report` is the
-/// status of the lower hub's object.
-pub(super) fn problem(report: &Value) -> Option<(&'static str, String)> {
-    let conditions = report.get("conditions").and_then(Value::as_array)?;
-    let text = |condition: &Value, field| {
-        let value = condition.get(field).and_then(Value::as_str);
-        value.map(str::to_owned)
-    };
-    let reporting = conditions
-        .iter()
-        .find(|it| text(it, "type").as_deref() == Some(CELLS_REPORTING))?;
-    if text(reporting, "status").as_deref() != Some("False") {
-        return None;
+/// Why cells below a lower hub do not report.
+pub(super) struct Problem {
+    pub(super) reason: &'static str,
+    /// The message names the cells.
+    pub(super) message: String,
+}
+
+impl Problem {
+    /// Returns the problem that the status of the lower hub's object says, if there is one.
+    pub(super) fn of(report: &Value) -> Option<Self> {
+        let conditions = report.get("conditions").and_then(Value::as_array)?;
+        let text = |condition: &Value, field| {
+            let value = condition.get(field).and_then(Value::as_str);
+            value.map(str::to_owned)
+        };
+        let reporting = conditions
+            .iter()
+            .find(|it| text(it, "type").as_deref() == Some(CELLS_REPORTING))?;
+        if text(reporting, "status").as_deref() != Some("False") {
+            return None;
+        }
+        let reason = match text(reporting, "reason").as_deref() {
+            Some(CELL_NOT_APPLIED) => CELL_NOT_APPLIED,
+            _ => CELL_NOT_REPORTED,
+        };
+        let message = text(reporting, "message").unwrap_or_default();
+        Some(Self { reason, message })
     }
-    let reason = match text(reporting, "reason").as_deref() {
-        Some(CELL_NOT_APPLIED) => CELL_NOT_APPLIED,
-        _ => CELL_NOT_REPORTED,
-    };
-    Some((reason, text(reporting, "message").unwrap_or_default()))
+
+    /// Returns whether it is the problem of this cell. A message without space for all cells can be about each.
+    pub(super) fn concerns(&self, lower_hub: &str, cell: &str) -> bool {
+        let is_of_cell = |part: &str| {
+            let named = part.split_once(": ");
+            named.is_some_and(|(name, _)| checked_name_above(lower_hub, name) == cell)
+        };
+        let leaves_out = |part: &str| part.starts_with("and ") && part.ends_with(" more");
+        let mut parts = self.message.split("; ");
+        parts.any(|part| is_of_cell(part) || leaves_out(part))
+    }
 }

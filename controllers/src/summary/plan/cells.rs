@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::below;
+use super::below::{self, Problem};
 use super::memory::Memory;
 use super::observed::{HubCopy, Observed, ObservedDeployment};
 use crate::hub::cells::{CellState, nowhere};
@@ -145,15 +145,17 @@ pub(super) fn cells(
         let mut cells_below = report
             .map(|report| below::reported(&name, report))
             .unwrap_or_default();
-        let problem = report.and_then(below::problem);
-        let problem = problem.map(|(reason, message)| match &standing {
+        let problem = report.and_then(Problem::of);
+        let of_problem = problem.as_ref().map(|problem| match &standing {
             (RowState::Unreachable, _) => standing.clone(),
-            _ => (RowState::NotReported, Some((reason, message, None))),
+            _ => {
+                let why = (problem.reason, problem.message.clone(), None);
+                (RowState::NotReported, Some(why))
+            }
         });
-        let mut of_cells = &standing;
-        if cells_below.is_empty() && is_lower_hub {
+        let is_remembered = cells_below.is_empty() && is_lower_hub;
+        if is_remembered {
             cells_below = memory.below(&name);
-            of_cells = problem.as_ref().unwrap_or(&standing);
         }
         if cells_below.is_empty() && problem.is_none() {
             let status = item.and_then(Item::into_report);
@@ -161,12 +163,17 @@ pub(super) fn cells(
             cells.push(cell(name, standing, status));
             continue;
         }
+        let is_of = |below: &str| {
+            let problem = problem.as_ref();
+            is_remembered || problem.is_some_and(|it| it.concerns(&name, below))
+        };
         let rows = cells_below.into_iter().map(|(below, status)| {
-            let standing = standing_below(&name, &below, of_cells, observed);
+            let of_cell = of_problem.as_ref().filter(|_| is_of(&below));
+            let standing = standing_below(&name, &below, of_cell.unwrap_or(&standing), observed);
             cell(below, standing, Some(status))
         });
         cells.extend(rows);
-        cells.extend(problem.map(|problem| cell(name, problem, None)));
+        cells.extend(of_problem.map(|problem| cell(name, problem, None)));
     }
     cells
 }

@@ -202,6 +202,8 @@ impl<'a> Row<'a> {
             }
         }
         row.errors.extend(undecided);
+        work.add_row(&row);
+        work.check()?;
         Ok(Some(row))
     }
 }

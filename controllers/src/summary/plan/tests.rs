@@ -260,6 +260,24 @@ fn each_cell_below_a_lower_hub_has_a_row() {
     assert_eq!(brief(&rows), expected);
     assert_eq!(rows[0].message.as_deref(), Some("a2: not applied yet"));
 
+    // The lower hub still has the last report of a cell that does not report any more.
+    for (message, state) in [
+        (
+            "a0: no status reported; a1: not applied: a2: x",
+            "NotReported CellNotApplied",
+        ),
+        (
+            "a0: no status reported; and 7 more",
+            "NotReported CellNotApplied",
+        ),
+        ("a0: no status reported; a11: not applied yet", "Reported -"),
+    ] {
+        of_lower_hub["status"]["conditions"][0]["message"] = json!(message);
+        let rows = brief(&one(present(&["dfw"], &json!([of_lower_hub]))));
+        assert_eq!(rows[1], format!("dfw.a1 {state} 3"), "{message}");
+        assert_eq!(rows[2], "dfw.away Unreachable CellUnreachable 1");
+    }
+
     // Only its label makes a Cluster a lower hub.
     of_lower_hub["clusterName"] = json!("evil");
     let rows = one(present(&["evil"], &json!([of_lower_hub])));
@@ -745,6 +763,34 @@ fn too_many_rows_are_not_evaluated() {
     assert_eq!(groups[0].rows, 10_000);
     let problem = evaluate(&count, &observed(many(ROWS_EVALUATED_MAX + 1))).unwrap_err();
     assert_eq!(problem.reason, "TooManyRows");
+}
+
+/// Each filter that cannot be decided has an error in its row.
+#[test]
+fn an_evaluation_that_would_keep_too_much_text_has_no_result() {
+    let mut deployments = many(ROWS_EVALUATED_MAX);
+    let mut large = json!(*deployments[0].deployment);
+    large["metadata"]["annotations"] = json!({"a": "\u{1}".repeat(1000)});
+    deployments[0].deployment = Arc::new(object(large));
+    let path = "$.deployment.metadata.annotations.a";
+    let of = |columns: usize| {
+        let name = |at: usize| format!("c{at}");
+        let columns_of = |it: usize| json!({"name": name(it), "path": path});
+        let filter =
+            |it: usize| json!({"column": name(it), "operator": "GreaterThan", "values": ["1"]});
+        query(&json!({
+            "columns": (0..columns).map(columns_of).collect::<Vec<_>>(),
+            "where": (0..columns).map(filter).collect::<Vec<_>>(),
+        }))
+    };
+    let observed = observed(deployments);
+    let table = evaluate(&of(1), &observed).unwrap();
+    assert_eq!(table.total, ROWS_EVALUATED_MAX);
+    let error = &table.rows[0].errors["c0"];
+    assert!(error.len() < 512, "{error}");
+    let problem = evaluate(&of(2), &observed).unwrap_err();
+    assert_eq!(problem.reason, "TooExpensive");
+    assert!(problem.message.contains("bytes"), "{}", problem.message);
 }
 
 #[test]
