@@ -31,6 +31,7 @@ use crate::cell_rules::{POLICY, stamps_of};
 use crate::hub::HubCaches;
 use crate::hub::cells::CopyCells;
 use crate::hub::identity::HubIdentity;
+use crate::hub_in_use::{HubInUse, HubVerdict, hub_not_known};
 use crate::objects::{Namespace, describe, has_finalizer, is_terminating};
 use crate::policy::serves;
 use crate::projects::{ProjectCaches, SyncedProjects};
@@ -64,6 +65,7 @@ const OWN: [&str; 6] = [
 pub(crate) struct Federator {
     pub(crate) projects: Arc<SyncedProjects>,
     pub(crate) hub: Arc<HubCaches>,
+    pub(crate) hub_in_use: HubInUse,
     pub(crate) stale_cells: Arc<StaleCells>,
     pub(crate) held_by_hub: HeldByHub,
     pub(crate) writer: Writer,
@@ -153,6 +155,30 @@ impl Federator {
         policies.get("", POLICY).ok()
     }
 
+    /// Returns why the hub in use is that of another installation, if it is. A WorkloadDeployment that ends may only be
+    /// on the hub that it has recorded, so the records of others do not matter.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::NotYet`] for a new WorkloadDeployment while it is not known.
+    fn other_hub(
+        &self,
+        deployment: &WorkloadDeployment,
+        hub: &HubIdentity,
+    ) -> Result<Option<String>, ReconcileError> {
+        // Without an identity of the hub, everything is held.
+        if is_terminating(deployment) || hub.uid().is_none() {
+            return Ok(None);
+        }
+        let is_new = !has_finalizer(deployment, finalizers::FEDERATOR);
+        match self.hub_in_use.verdict() {
+            HubVerdict::Own => Ok(None),
+            HubVerdict::Another(problem) => Ok(Some(problem)),
+            HubVerdict::Unknown if is_new => Err(hub_not_known(describe(deployment))),
+            HubVerdict::Unknown => Ok(None),
+        }
+    }
+
     async fn federate(
         &self,
         context: &ReconcileContext,
@@ -194,6 +220,7 @@ impl Federator {
         let stamps = rules
             .as_ref()
             .map(|policy| stamps_of(policy.as_deref().map(|it| &it.spec), targets));
+        let other_hub = self.other_hub(deployment, &hub)?;
         let plan = plan(&Observed {
             project: &key.project,
             deployment,
@@ -202,6 +229,7 @@ impl Federator {
             cluster_uid: cluster_uid.as_deref(),
             root_uid: root_uid.as_deref(),
             hub: &hub,
+            other_hub,
             neighbour: match has_finalizer(deployment, finalizers::FEDERATOR) {
                 true => None,
                 false => other_hub::neighbour(project, &key.namespace, &hub, namespace.is_some()),

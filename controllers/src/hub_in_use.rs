@@ -1,25 +1,43 @@
 //! Whether the hub in use is the hub of this installation, as the records of the projects say
-//! (docs/operate/move-hub.md).
+//! (docs/concepts/identity.md#the-hub).
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
 use api::annotations;
+use tokio::time::Instant;
 
 use crate::hub::HubCaches;
+use crate::hub::identity::HubIdentity;
+use crate::lock::lock;
 use crate::projects::{ProjectHub, SyncedProjects};
+use crate::runtime::ReconcileError;
 
-/// Compares the hub in use with the hub that the WorkloadDeployments of the projects record.
+/// How long a verdict is used. It reads the records of all WorkloadDeployments.
+const USED: Duration = Duration::from_secs(1);
+
+/// Compares the hub in use with the hub that the WorkloadDeployments of the projects record. Cheap to clone.
 #[derive(Clone)]
-pub struct HubInUse {
+pub struct HubInUse(Arc<Inner>);
+
+struct Inner {
     projects: Arc<SyncedProjects>,
     hub: Arc<HubCaches>,
     /// Set once every project was served. A project that is added later has no WorkloadDeployments yet, and must hold
     /// nothing up.
     asked: OnceLock<()>,
+    last: Mutex<Option<LastVerdict>>,
+}
+
+/// The verdict on a hub, and when it was made.
+struct LastVerdict {
+    identity: HubIdentity,
+    verdict: HubVerdict,
+    made: Instant,
 }
 
 /// The result of the comparison.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HubVerdict {
     /// The hub has no identity yet, or the projects have not been asked.
     Unknown,
@@ -31,28 +49,70 @@ pub(crate) enum HubVerdict {
 
 impl HubInUse {
     pub(crate) fn new(projects: Arc<SyncedProjects>, hub: Arc<HubCaches>) -> Self {
-        Self {
+        Self(Arc::new(Inner {
             projects,
             hub,
             asked: OnceLock::new(),
-        }
+            last: Mutex::default(),
+        }))
     }
 
     /// Returns what is known of the hub. A first installation has no records, so nothing speaks against its hub.
     pub(crate) fn verdict(&self) -> HubVerdict {
-        let identity = self.hub.identity().unwrap_or_default();
+        let inner = &*self.0;
+        let identity = inner.hub.identity().unwrap_or_default();
         let Some(uid) = identity.uid() else {
             return HubVerdict::Unknown;
         };
-        if self.asked.get().is_none() {
-            if !self.projects.are_all_served() {
+        if inner.asked.get().is_none() {
+            if !inner.projects.are_all_served() {
                 return HubVerdict::Unknown;
             }
-            self.asked.get_or_init(|| ());
+            inner.asked.get_or_init(|| ());
         }
-        let projects = self.projects.all();
+        let mut last = lock(&inner.last);
+        if let Some(last) = &*last
+            && last.identity == identity
+            && last.made.elapsed() < USED
+        {
+            return last.verdict.clone();
+        }
+        let projects = inner.projects.all();
         let records = projects.iter().filter_map(|(_, it)| it.hub(&identity));
-        verdict(uid, records)
+        let verdict = verdict(uid, records);
+        *last = Some(LastVerdict {
+            verdict: verdict.clone(),
+            made: Instant::now(),
+            identity,
+        });
+        verdict
+    }
+
+    /// Checks that the hub is the hub of this installation, before something is written to it.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::Contradiction`] if it is another hub, and [`ReconcileError::NotYet`] while it is not known.
+    pub(crate) fn require_own(
+        &self,
+        object: impl FnOnce() -> String,
+    ) -> Result<(), ReconcileError> {
+        match self.verdict() {
+            HubVerdict::Own => Ok(()),
+            HubVerdict::Another(problem) => Err(ReconcileError::Contradiction {
+                object: object(),
+                problem,
+            }),
+            HubVerdict::Unknown => Err(hub_not_known(object())),
+        }
+    }
+}
+
+/// Returns the error of an object that waits until it is known whether the hub is the hub of this installation.
+pub(crate) fn hub_not_known(object: String) -> ReconcileError {
+    ReconcileError::NotYet {
+        object,
+        missing: "all projects to say which hub they record".to_owned(),
     }
 }
 
@@ -69,7 +129,7 @@ fn verdict(uid: &str, records: impl Iterator<Item = ProjectHub>) -> HubVerdict {
     match others == 0 || own > others {
         true => HubVerdict::Own,
         false => HubVerdict::Another(format!(
-            "it may be of another installation: most projects do not record the hub in use, {uid}, in the annotation {} \
+            "the hub in use, {uid}, may be of another installation: most projects do not record it in the annotation {} \
              of their WorkloadDeployments; check --federation-kubeconfig",
             annotations::HUB_UID
         )),

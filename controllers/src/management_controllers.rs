@@ -20,6 +20,7 @@ use crate::customizations::CustomizationController;
 pub use crate::federator::other_hub::HeldByHub;
 use crate::federator::{Federator, StaleCells};
 use crate::heartbeat::HeartbeatController;
+use crate::hub_in_use::HubInUse;
 use crate::namespace::NamespaceController;
 use crate::policy::PolicyController;
 use crate::projector::{Projector, Quarantine, Quarantined};
@@ -74,6 +75,7 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
     };
     let hub = Arc::new(reflectors.hub(hub_client));
     let projects = Arc::new(SyncedProjects::new(projects, hub.namespaces.clone()));
+    let hub_in_use = HubInUse::new(Arc::clone(&projects), Arc::clone(&hub));
     let quarantined = Quarantined::new(&metrics);
     let view = HubView {
         hub: Arc::clone(&hub),
@@ -101,6 +103,7 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
         held_by_hub: held_by_hub.clone(),
         projects: Arc::clone(&projects),
         hub: Arc::clone(&hub),
+        hub_in_use: hub_in_use.clone(),
         writer: writer(Federator::NAME),
         publisher: publisher.clone(),
     };
@@ -108,6 +111,7 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
     let controller = PolicyController {
         projects: Arc::clone(&projects),
         hub: Arc::clone(&hub),
+        hub_in_use: hub_in_use.clone(),
         writer: writer(PolicyController::NAME),
     };
     wiring.run(workers.policy, &ready, controller);
@@ -125,8 +129,9 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
     };
     wiring.run(workers.projector, &ready, controller);
     let (of_projects, of_hub) = (Arc::clone(&projects), Arc::clone(&hub));
+    let of_namespaces = writer(NamespaceController::NAME);
     let controller =
-        NamespaceController::new(of_projects, of_hub, writer(NamespaceController::NAME));
+        NamespaceController::new(of_projects, of_hub, hub_in_use.clone(), of_namespaces);
     wiring.run(workers.namespace, &ready, controller);
     let (of_projects, of_hub) = (Arc::clone(&projects), Arc::clone(&hub));
     let controller = SummaryController::new(of_projects, of_hub, writer(SummaryController::NAME));
@@ -150,6 +155,7 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
         ready,
         stale_cells,
         held_by_hub,
+        hub_in_use,
         companions,
         metrics,
     };

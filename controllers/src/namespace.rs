@@ -21,7 +21,8 @@ use multicluster::{Cache, Outcome};
 use crate::hub::HubCaches;
 use crate::hub::upstream::{self, Upstream};
 use crate::hub::upstream_namespace::{Proof, UpstreamNamespace, answered, seen};
-use crate::objects::{Namespace, is_terminating, recorded_hub_namespace};
+use crate::hub_in_use::HubInUse;
+use crate::objects::{Namespace, describe, is_terminating, recorded_hub_namespace};
 use crate::projects::{ProjectCaches, SyncedProjects};
 use crate::runtime::hub_proof::require_own_hub;
 use crate::runtime::keys::HubKey;
@@ -38,6 +39,7 @@ const SERVICE_ACCOUNT: &str = "default";
 pub(crate) struct NamespaceController {
     projects: Arc<SyncedProjects>,
     hub: Arc<HubCaches>,
+    hub_in_use: HubInUse,
     writer: Writer,
     kept: KeptNamespaces,
 }
@@ -106,6 +108,8 @@ impl Controller for NamespaceController {
             }
             Plan::Delete(proof) => {
                 require_own_hub(&self.hub, &namespace, project)?;
+                self.hub_in_use
+                    .require_own(|| describe(namespace.as_ref()))?;
                 tracing::info!(
                     namespace = %name, project = %upstream.project, upstream = upstream.namespace, ?proof,
                     "deleting a hub namespace: the project's Namespace is gone and nothing is left on the hub"
@@ -141,10 +145,16 @@ enum Proving {
 }
 
 impl NamespaceController {
-    pub(crate) fn new(projects: Arc<SyncedProjects>, hub: Arc<HubCaches>, writer: Writer) -> Self {
+    pub(crate) fn new(
+        projects: Arc<SyncedProjects>,
+        hub: Arc<HubCaches>,
+        hub_in_use: HubInUse,
+        writer: Writer,
+    ) -> Self {
         Self {
             projects,
             hub,
+            hub_in_use,
             writer,
             kept: KeptNamespaces::default(),
         }

@@ -18,6 +18,7 @@ use serde_json::json;
 
 use crate::hub::HubCaches;
 use crate::hub::upstream::{self, Upstream};
+use crate::hub_in_use::HubInUse;
 use crate::objects::{describe, is_terminating, label};
 use crate::projects::{ProjectCaches, SyncedProjects};
 use crate::runtime::error::FirstError;
@@ -35,6 +36,7 @@ const HELD: Duration = Duration::from_secs(10);
 pub(crate) struct PolicyController {
     pub(crate) projects: Arc<SyncedProjects>,
     pub(crate) hub: Arc<HubCaches>,
+    pub(crate) hub_in_use: HubInUse,
     pub(crate) writer: Writer,
 }
 
@@ -71,6 +73,8 @@ impl Controller for PolicyController {
         let plan = plan(&self.observe(hub_namespace, &upstream, project.as_deref()));
         if !plan.apply.is_empty() || !plan.delete.is_empty() {
             require_own_hub(&self.hub, &namespace, project.as_deref())?;
+            self.hub_in_use
+                .require_own(|| describe(namespace.as_ref()))?;
         }
         // A failure for one city must not block another city, unless the hub does not answer or has asked to wait.
         let mut errors = FirstError::default();

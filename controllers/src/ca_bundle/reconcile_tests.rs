@@ -57,9 +57,7 @@ fn start_on(planes: Option<&FakePlanes>, prepare: impl FnOnce(&ApiServer)) -> Be
     let config = Config {
         registrations: vec![Maintained {
             rules: Some(wanted_rules),
-            hub: planes.map(|planes| {
-                HubInUse::new(Arc::clone(&planes.projects), Arc::clone(&planes.hub_caches))
-            }),
+            hub: planes.map(|planes| planes.hub_in_use.clone()),
             ..Maintained::ca_bundle(Registration::MUTATING, server.client())
         }],
         are_all: true,

@@ -53,6 +53,8 @@ pub(super) struct Observed<'a> {
     pub(super) root_uid: Option<&'a str>,
     /// The identity of the hub in use.
     pub(super) hub: &'a HubIdentity,
+    /// The reason why the hub in use is that of another installation, if it is.
+    pub(super) other_hub: Option<String>,
     /// The reason why a new WorkloadDeployment must wait, if there is one: another WorkloadDeployment of the project is
     /// not proved to be on this hub.
     pub(super) neighbour: Option<String>,
@@ -232,12 +234,13 @@ fn hub_contradiction(observed: &Observed<'_>) -> Option<String> {
     } = *observed;
     let record = recorded_hub(deployment.meta());
     let is_new = record.is_none() && !has_finalizer(deployment, finalizers::FEDERATOR);
-    match is_new {
+    let problem = match is_new {
         true => hub
             .contradiction(hub.uid(), namespace)
             .or_else(|| observed.neighbour.clone()),
         false => hub.contradiction(record, namespace),
-    }
+    };
+    problem.or_else(|| observed.other_hub.clone())
 }
 
 fn upstream(observed: &Observed<'_>) -> Upstream {

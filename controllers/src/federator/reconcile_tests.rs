@@ -36,6 +36,7 @@ async fn start_with(
     let federator = Federator {
         projects: Arc::clone(&planes.projects),
         hub: Arc::clone(&planes.hub_caches),
+        hub_in_use: planes.hub_in_use.clone(),
         stale_cells: Arc::default(),
         held_by_hub: HeldByHub::new(&planes.metrics),
         writer: planes.writer::<Federator>(),
@@ -67,6 +68,7 @@ fn policies(planes: &FakePlanes) -> PolicyController {
     PolicyController {
         projects: Arc::clone(&planes.projects),
         hub: Arc::clone(&planes.hub_caches),
+        hub_in_use: planes.hub_in_use.clone(),
         writer: planes.writer::<PolicyController>(),
     }
 }

@@ -49,6 +49,7 @@ pub struct Management {
     pub(super) ready: CancellationToken,
     pub(super) stale_cells: Arc<StaleCells>,
     pub(super) held_by_hub: HeldByHub,
+    pub(super) hub_in_use: HubInUse,
     pub(super) companions: Arc<Companions>,
     pub(super) metrics: Metrics,
 }
@@ -61,7 +62,7 @@ impl Management {
 
     /// Returns the check of the hub in use.
     pub fn hub_in_use(&self) -> HubInUse {
-        HubInUse::new(Arc::clone(&self.projects), Arc::clone(&self.hub.hub))
+        self.hub_in_use.clone()
     }
 }
 

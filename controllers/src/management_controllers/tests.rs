@@ -154,6 +154,7 @@ impl WiredPlanes {
         let writer = Writer::new("companion", &metrics);
         let companions = Companions::new(Arc::clone(&view.hub), writer);
         let management = Management {
+            hub_in_use: HubInUse::new(Arc::clone(&projects), Arc::clone(&view.hub)),
             projects,
             hub: view,
             companions: Arc::new(companions),

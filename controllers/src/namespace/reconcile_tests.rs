@@ -17,6 +17,7 @@ async fn start(on_hub: Vec<Value>) -> (FakePlanes, NamespaceController) {
     let controller = NamespaceController::new(
         Arc::clone(&planes.projects),
         Arc::clone(&planes.hub_caches),
+        planes.hub_in_use.clone(),
         planes.writer::<NamespaceController>(),
     );
     (planes, controller)

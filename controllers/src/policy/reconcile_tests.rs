@@ -18,6 +18,7 @@ async fn start(in_project: Vec<Value>, on_hub: Vec<Value>) -> (FakePlanes, Polic
     let controller = PolicyController {
         projects: Arc::clone(&planes.projects),
         hub: Arc::clone(&planes.hub_caches),
+        hub_in_use: planes.hub_in_use.clone(),
         writer: planes.writer::<PolicyController>(),
     };
     (planes, controller)

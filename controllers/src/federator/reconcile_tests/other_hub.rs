@@ -83,6 +83,38 @@ async fn a_new_deployment_waits_while_another_of_its_project_is_on_another_hub()
     }
 }
 
+/// The kubeconfig leads to the hub of another installation. The project has no record yet.
+#[tokio::test(start_paused = true)]
+async fn the_first_deployment_of_a_project_waits_on_a_hub_that_other_projects_do_not_record() {
+    let new = || json!(deployment("default", NAME, "DFW", 1));
+    let other = FakePlanes::start(vec![of_another_hub(recorded("old"))], Vec::new()).await;
+    let (planes, federator) = start(new(), Vec::new()).await;
+    planes.serve_also("other", &other);
+    assert_eq!(held(&planes, &federator).await.finalizers(), [""; 0]);
+
+    // The hub has a hub namespace with the labels of the project.
+    let (planes, _) = start(recorded(NAME), vec![hub_namespace()]).await;
+    planes.serve_also("other", &other);
+    let error = reconcile(&policies(&planes), hub_key()).await.unwrap();
+    let is_held = matches!(error, Err(ReconcileError::Contradiction { .. }));
+    assert!(is_held, "{error:?}");
+    assert_eq!(take_writes(&[&planes.hub]), [""; 0]);
+
+    // It is not known yet what the other projects record.
+    let name = hub_key().project.unwrap();
+    let project = other.projects.get(&name).unwrap();
+    other.projects.unregister(&name, &project, || ());
+    let (planes, federator) = start(new(), Vec::new()).await;
+    let federator = Federator {
+        hub_in_use: other.hub_in_use.clone(),
+        ..federator
+    };
+    let error = reconcile(&federator, project_key(NAME)).await.unwrap();
+    let waits = matches!(error, Err(ReconcileError::NotYet { .. }));
+    assert!(waits, "{error:?}");
+    assert_eq!(take_writes(&planes.servers()), [""; 0]);
+}
+
 /// I-12: the hub in use has an old copy, which is not a copy of the project any more.
 #[tokio::test(start_paused = true)]
 async fn another_hub_loses_no_copy() {
