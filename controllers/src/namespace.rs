@@ -19,12 +19,13 @@ use kube::core::NamespaceResourceScope;
 use multicluster::{Cache, Outcome};
 
 use crate::hub::HubCaches;
+use crate::hub::identity::HubIdentity;
 use crate::hub::upstream::{self, Upstream};
 use crate::hub::upstream_namespace::{Proof, UpstreamNamespace, answered, seen};
 use crate::hub_in_use::HubInUse;
 use crate::objects::{Namespace, describe, is_terminating, recorded_hub_namespace};
 use crate::projects::{ProjectCaches, SyncedProjects};
-use crate::runtime::hub_proof::require_own_hub;
+use crate::runtime::hub_proof::{require_answering_hub, require_own_hub};
 use crate::runtime::keys::HubKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Object, Writer};
@@ -54,6 +55,7 @@ impl Controller for NamespaceController {
         key: HubKey,
     ) -> Result<Outcome, ReconcileError> {
         let name = &key.namespace;
+        let hub = self.hub.identity()?;
         let cached = self.hub.namespaces.get("", name.as_str())?;
         // A namespace without identity is reported by `hub::unidentified`. If the labels changed, the hub namespace
         // also has a key with the new project.
@@ -91,7 +93,8 @@ impl Controller for NamespaceController {
             terminating: is_terminating(namespace.as_ref()),
         };
         if needs_proof(&observed)
-            && let Proving::Refused(problem) = self.prove(project, &upstream, &mut observed).await?
+            && let Proving::Refused(problem) =
+                self.prove(&hub, project, &upstream, &mut observed).await?
         {
             return Ok(Outcome::Again(self.kept.note(name, &problem)));
         }
@@ -171,9 +174,10 @@ impl NamespaceController {
     }
 
     /// Reads the Namespace from the project, if the project exists. If the Namespace is gone, lists the remaining
-    /// objects on the hub.
+    /// objects on the hub, which must be the hub `hub`.
     async fn prove(
         &self,
+        hub: &HubIdentity,
         project: Option<&ProjectCaches>,
         upstream: &Upstream,
         observed: &mut Observed<'_>,
@@ -189,6 +193,13 @@ impl NamespaceController {
         let is_absent = matches!(observed.upstream, UpstreamNamespace::Absent(_));
         if is_absent && observed.left == Left::Unknown {
             observed.left = self.left_on_hub(observed.namespace).await?;
+            if observed.left == Left::Nothing {
+                // The address of the hub may lead to another hub, which has nothing in the hub namespace. One of the two
+                // answers is that of the hub in use.
+                let what = || format!("the content of hub namespace {}", observed.namespace);
+                require_answering_hub(&self.hub.client, hub, what).await?;
+                observed.left = self.left_on_hub(observed.namespace).await?;
+            }
         }
         Ok(Proving::Done)
     }

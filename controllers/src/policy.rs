@@ -22,7 +22,7 @@ use crate::hub_in_use::HubInUse;
 use crate::objects::{describe, is_terminating, label};
 use crate::projects::{ProjectCaches, SyncedProjects};
 use crate::runtime::error::FirstError;
-use crate::runtime::hub_proof::require_own_hub;
+use crate::runtime::hub_proof::{require_answering_hub, require_own_hub};
 use crate::runtime::keys::HubKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
@@ -207,11 +207,19 @@ impl PolicyController {
         observed: &Observed,
         unneeded: &Unneeded,
     ) -> Result<bool, ReconcileError> {
+        let hub = self.hub.identity()?;
         if !is_still_unneeded(observed, unneeded) || self.is_used(namespace, unneeded).await? {
             return Ok(false);
         }
-        let policies = self.policies(namespace);
+        // The address of the hub may lead to another hub, where nothing uses the policy. One of the two answers is that
+        // of the hub in use.
         let policy = unneeded.policy.as_ref();
+        let what = || format!("every object with {}", describe(policy));
+        require_answering_hub(&self.hub.client, &hub, what).await?;
+        if self.is_used(namespace, unneeded).await? {
+            return Ok(false);
+        }
+        let policies = self.policies(namespace);
         self.writer.delete(context, &policies, policy).await?;
         Ok(true)
     }

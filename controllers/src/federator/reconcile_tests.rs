@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::*;
 use crate::fixtures::servers::{
-    FakePlanes, HUB_NAMESPACE, HUB_UID, context, converge, copy, hub_key, hub_namespace,
-    project_key, reconcile, recorded, settle, take_writes, terminating_json,
+    FakePlanes, HUB_NAMESPACE, HUB_UID, context, converge, copy, exchange_hub, hub_key,
+    hub_namespace, project_key, reconcile, recorded, settle, take_writes, terminating_json,
 };
 use crate::fixtures::{deployment, now};
 

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::fixtures::servers::{
-    FakePlanes, HUB_NAMESPACE, hub_key, hub_namespace, reconcile, recorded, settle,
-    spoil_namespace, take_writes,
+    FakePlanes, HUB_NAMESPACE, context, exchange_hub, hub_key, hub_namespace, reconcile, recorded,
+    settle, spoil_namespace, take_writes,
 };
 use crate::fixtures::{instance, of_hub};
 
@@ -145,4 +145,16 @@ async fn another_hub_loses_no_namespace() {
     settle().await;
     reconcile(&controller, hub_key()).await.unwrap().unwrap();
     assert!(!is_there(&planes.hub));
+}
+
+/// The address of the hub leads to another hub, whose lists are empty. The watch has not reported it yet.
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_is_exchanged_behind_its_address_proves_no_empty_namespace() {
+    let (planes, controller) = start(Vec::new()).await;
+    end_upstream(&planes).await;
+    exchange_hub(&planes.hub);
+    let error = controller.reconcile(&context(), hub_key()).await;
+    let is_held = matches!(error, Err(ReconcileError::Contradiction { .. }));
+    assert!(is_held, "{:?}", error.map(drop));
+    assert!(is_there(&planes.hub));
 }

@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::*;
 use crate::fixtures::of_hub;
 use crate::fixtures::servers::{
-    FakePlanes, HUB_NAMESPACE, converge, copy, hub_key, hub_namespace, reconcile, recorded, settle,
-    take_writes,
+    FakePlanes, HUB_NAMESPACE, context, converge, copy, exchange_hub, hub_key, hub_namespace,
+    reconcile, recorded, settle, take_writes,
 };
 
 const POLICY: &str = "city-dfw";
@@ -176,4 +176,47 @@ async fn a_hub_that_asks_to_wait_gets_no_further_writes() {
     };
     let refused = ["DFW", "ORD", "SYD"].map(|city| refused(city).is_some());
     assert_eq!(refused, [true, false, false]);
+}
+
+/// The kubeconfig leads to the hub of another installation, which has a project of the same name. The project has no
+/// record yet.
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_other_projects_do_not_record_loses_no_policy() {
+    let theirs = |mut object: Value, key: &str| {
+        object["metadata"][key] = json!("ns-2");
+        object
+    };
+    let (planes, controller) = start(vec![recorded("web")], vec![hub_namespace()]).await;
+    converge(&controller, hub_key, &planes.servers()).await;
+    let policy = json!(policy(&planes).unwrap());
+
+    let on_another = of_hub(recorded("web"), Some("another"));
+    let other = FakePlanes::start(vec![on_another], Vec::new()).await;
+    let on_hub = vec![theirs(hub_namespace(), "name"), theirs(policy, "namespace")];
+    let (planes, controller) = start(Vec::new(), on_hub).await;
+    planes.serve_also("other", &other);
+    let key = HubKey {
+        namespace: HubNamespace::new("ns-2").unwrap(),
+        ..hub_key()
+    };
+    let error = reconcile(&controller, key).await.unwrap();
+    let is_held = matches!(error, Err(ReconcileError::Contradiction { .. }));
+    assert!(is_held, "{error:?}");
+    assert_eq!(take_writes(&planes.servers()), [""; 0]);
+}
+
+/// The address of the hub leads to another hub, whose lists are empty. The watch has not reported it yet.
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_is_exchanged_behind_its_address_proves_no_unused_policy() {
+    let (planes, controller) = start(vec![recorded("web")], vec![hub_namespace()]).await;
+    converge(&controller, hub_key, &planes.servers()).await;
+    planes
+        .project
+        .remove::<WorkloadDeployment>("default", "web");
+    settle().await;
+    exchange_hub(&planes.hub);
+    let error = controller.reconcile(&context(), hub_key()).await;
+    let is_held = matches!(error, Err(ReconcileError::Contradiction { .. }));
+    assert!(is_held, "{:?}", error.map(drop));
+    assert!(policy(&planes).is_some());
 }

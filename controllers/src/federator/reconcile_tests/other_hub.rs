@@ -40,11 +40,7 @@ async fn another_hub_proves_nothing_about_a_deployment() {
 async fn a_hub_that_is_exchanged_behind_its_address_proves_nothing() {
     let going = terminating_json(recorded(NAME));
     let (planes, federator) = start(going, vec![hub_namespace(), policy()]).await;
-    planes.hub.remove::<Namespace>("", DEFAULT_NAMESPACE);
-    // The watch has not reported the other hub yet.
-    planes
-        .hub
-        .put(objects::namespace(DEFAULT_NAMESPACE, "another"));
+    exchange_hub(&planes.hub);
     let error = federator.reconcile(&context(), project_key(NAME)).await;
     let error = error.map(drop).expect_err("held");
     assert!(
@@ -91,14 +87,6 @@ async fn the_first_deployment_of_a_project_waits_on_a_hub_that_other_projects_do
     let (planes, federator) = start(new(), Vec::new()).await;
     planes.serve_also("other", &other);
     assert_eq!(held(&planes, &federator).await.finalizers(), [""; 0]);
-
-    // The hub has a hub namespace with the labels of the project.
-    let (planes, _) = start(recorded(NAME), vec![hub_namespace()]).await;
-    planes.serve_also("other", &other);
-    let error = reconcile(&policies(&planes), hub_key()).await.unwrap();
-    let is_held = matches!(error, Err(ReconcileError::Contradiction { .. }));
-    assert!(is_held, "{error:?}");
-    assert_eq!(take_writes(&[&planes.hub]), [""; 0]);
 
     // It is not known yet what the other projects record.
     let name = hub_key().project.unwrap();
