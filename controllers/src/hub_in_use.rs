@@ -1,22 +1,24 @@
-//! Whether the hub in use is the hub of this installation, as the records of the projects say
-//! (docs/concepts/identity.md#the-hub).
+//! Whether the hub in use is the hub of this installation (docs/concepts/identity.md#the-hub).
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use api::annotations;
+use api::{HubNamespace, annotations};
+use kube::{Resource, ResourceExt};
 use tokio::time::Instant;
 
 use crate::hub::HubCaches;
-use crate::hub::identity::HubIdentity;
+use crate::hub::identity::{HubIdentity, recorded_hub};
+use crate::hub::upstream::Upstream;
+use crate::hub::upstream_namespace::{UpstreamNamespace, seen};
 use crate::lock::lock;
 use crate::projects::{ProjectHub, SyncedProjects};
 use crate::runtime::ReconcileError;
 
-/// How long a verdict is used. It reads the records of all WorkloadDeployments.
+/// How long a verdict without proof is used. It reads the records of all WorkloadDeployments.
 const USED: Duration = Duration::from_secs(1);
 
-/// Compares the hub in use with the hub that the WorkloadDeployments of the projects record. Cheap to clone.
+/// Compares the hub in use with the projects, and with the hub that their WorkloadDeployments record. Cheap to clone.
 #[derive(Clone)]
 pub struct HubInUse(Arc<Inner>);
 
@@ -34,6 +36,8 @@ struct LastVerdict {
     identity: HubIdentity,
     verdict: HubVerdict,
     made: Instant,
+    /// Whether the hub is proved to be the own hub. It stays this one.
+    is_proved: bool,
 }
 
 /// The result of the comparison.
@@ -64,27 +68,26 @@ impl HubInUse {
         let Some(uid) = identity.uid() else {
             return HubVerdict::Unknown;
         };
-        if inner.asked.get().is_none() {
-            if !inner.projects.are_all_served() {
-                return HubVerdict::Unknown;
-            }
-            inner.asked.get_or_init(|| ());
-        }
         let mut last = lock(&inner.last);
         if let Some(last) = &*last
             && last.identity == identity
-            && last.made.elapsed() < USED
+            && (last.is_proved || last.made.elapsed() < USED)
         {
             return last.verdict.clone();
         }
-        let projects = inner.projects.all();
-        let records = projects.iter().filter_map(|(_, it)| it.hub(&identity));
-        let verdict = verdict(uid, records);
-        *last = Some(LastVerdict {
-            verdict: verdict.clone(),
-            made: Instant::now(),
-            identity,
-        });
+        let is_proved = inner.has_namespace_of_a_project(&identity);
+        let verdict = match is_proved {
+            true => HubVerdict::Own,
+            false => inner.by_records(uid, &identity),
+        };
+        if verdict != HubVerdict::Unknown {
+            *last = Some(LastVerdict {
+                verdict: verdict.clone(),
+                made: Instant::now(),
+                is_proved,
+                identity,
+            });
+        }
         verdict
     }
 
@@ -105,6 +108,40 @@ impl HubInUse {
             }),
             HubVerdict::Unknown => Err(hub_not_known(object())),
         }
+    }
+}
+
+impl Inner {
+    /// Returns whether the hub has the hub namespace of a Namespace of a project. Its name contains the UID of this
+    /// Namespace, so no other installation has it. No customer can write it.
+    fn has_namespace_of_a_project(&self, identity: &HubIdentity) -> bool {
+        let projects = self.projects.all();
+        projects.iter().any(|(name, project)| {
+            let on_hub = self.hub.namespaces_of.get(name.as_str());
+            on_hub.iter().any(|on_hub| {
+                let upstream = Upstream::of(on_hub.meta()).ok();
+                let in_project = upstream
+                    .and_then(|it| project.namespaces.metadata_of("", it.namespace.as_str()));
+                let hub_namespace = HubNamespace::new(on_hub.name_any());
+                let is_there = hub_namespace.is_ok_and(|hub_namespace| {
+                    seen(&hub_namespace, in_project.as_ref()) == UpstreamNamespace::There
+                });
+                is_there && recorded_hub(on_hub.meta()).is_none_or(|it| identity.is_named_by(it))
+            })
+        })
+    }
+
+    /// Returns what the records of the projects say.
+    fn by_records(&self, uid: &str, identity: &HubIdentity) -> HubVerdict {
+        if self.asked.get().is_none() {
+            if !self.projects.are_all_served() {
+                return HubVerdict::Unknown;
+            }
+            self.asked.get_or_init(|| ());
+        }
+        let projects = self.projects.all();
+        let records = projects.iter().filter_map(|(_, it)| it.hub(identity));
+        verdict(uid, records)
     }
 }
 
@@ -138,7 +175,39 @@ fn verdict(uid: &str, records: impl Iterator<Item = ProjectHub>) -> HubVerdict {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::sleep;
+
     use super::*;
+    use crate::fixtures::of_hub;
+    use crate::fixtures::servers::{FakePlanes, HUB_UID, hub_namespace, recorded, settle};
+
+    /// A customer can write every record of the only project.
+    #[tokio::test(start_paused = true)]
+    async fn a_hub_with_a_hub_namespace_of_a_project_is_the_own_hub_whatever_a_customer_writes() {
+        let edited = of_hub(recorded("web"), Some("another"));
+        let of = async |on_hub| FakePlanes::start(vec![edited.clone()], on_hub).await;
+        let verdict = |planes: &FakePlanes| planes.hub_in_use.verdict();
+        let is_another = |verdict: HubVerdict| matches!(verdict, HubVerdict::Another(_));
+
+        let planes = of(vec![hub_namespace()]).await;
+        assert_eq!(verdict(&planes), HubVerdict::Own);
+        let planes = of(vec![of_hub(hub_namespace(), Some(HUB_UID))]).await;
+        assert_eq!(verdict(&planes), HubVerdict::Own);
+
+        // A hub namespace that was copied from another hub, or that belongs to another Namespace of this name.
+        let planes = of(vec![of_hub(hub_namespace(), Some("another"))]).await;
+        assert!(is_another(verdict(&planes)));
+        let mut of_another = hub_namespace();
+        of_another["metadata"]["name"] = "ns-2".into();
+        let planes = of(vec![of_another]).await;
+        assert!(is_another(verdict(&planes)));
+
+        // The proof is noticed when it appears.
+        planes.hub.put(hub_namespace());
+        settle().await;
+        sleep(USED).await;
+        assert_eq!(verdict(&planes), HubVerdict::Own);
+    }
 
     #[test]
     fn the_hub_is_the_one_that_most_projects_record() {
