@@ -21,6 +21,7 @@ use multicluster::Outcome;
 use serde_json::json;
 
 use crate::hub::HubCaches;
+use crate::hub_in_use::HubInUse;
 use crate::objects::describe_undecodable;
 use crate::runtime::error::FirstError;
 use crate::runtime::keys::ObjectKey;
@@ -41,6 +42,7 @@ const NOT_CURRENT: Duration = Duration::from_secs(10);
 
 pub(crate) struct CellRuleController {
     pub(crate) hub: Arc<HubCaches>,
+    pub(crate) hub_in_use: HubInUse,
     pub(crate) writer: Writer,
 }
 
@@ -54,6 +56,7 @@ impl Controller for CellRuleController {
         context: &ReconcileContext,
         _: ObjectKey,
     ) -> Result<Outcome, ReconcileError> {
+        self.hub_in_use.require_own(|| "CellRules".to_owned())?;
         let hub = &self.hub;
         let are_current = hub.cell_rules.sync_state().borrow().is_current()
             && hub.override_policies.sync_state().borrow().is_current();

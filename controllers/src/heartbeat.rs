@@ -18,6 +18,7 @@ use multicluster::{Metrics, Outcome};
 use serde_json::json;
 
 use crate::hub::HubCaches;
+use crate::hub_in_use::HubInUse;
 use crate::lock::lock;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
@@ -27,6 +28,7 @@ use plan::reporting;
 
 pub(crate) struct HeartbeatController {
     hub: Arc<HubCaches>,
+    hub_in_use: HubInUse,
     writer: Writer,
     metrics: Metrics,
     /// The LowerHubs whose processes are silent.
@@ -52,6 +54,8 @@ impl Controller for HeartbeatController {
             self.count(&key.name, false);
             return Ok(Outcome::Gone);
         };
+        self.hub_in_use
+            .require_own(|| format!("LowerHub {}", key.name))?;
         if !hub.heartbeats.are_seen() {
             return Ok(Outcome::Again(BEAT_INTERVAL));
         }
@@ -75,9 +79,15 @@ impl Controller for HeartbeatController {
 }
 
 impl HeartbeatController {
-    pub(crate) fn new(hub: Arc<HubCaches>, writer: Writer, metrics: &Metrics) -> Self {
+    pub(crate) fn new(
+        hub: Arc<HubCaches>,
+        hub_in_use: HubInUse,
+        writer: Writer,
+        metrics: &Metrics,
+    ) -> Self {
         Self {
             hub,
+            hub_in_use,
             writer,
             metrics: metrics.clone(),
             silent: Mutex::default(),

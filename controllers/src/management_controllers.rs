@@ -138,11 +138,13 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
     wiring.run(workers.summary, &ready, controller);
     let controller = CellRuleController {
         hub: Arc::clone(&hub),
+        hub_in_use: hub_in_use.clone(),
         writer: writer(CellRuleController::NAME),
     };
     wiring.run(workers.cell_rules, &ready, controller);
     let (of_hub, of_heartbeats) = (Arc::clone(&hub), writer(HeartbeatController::NAME));
-    let controller = HeartbeatController::new(of_hub, of_heartbeats, &metrics);
+    let in_use = hub_in_use.clone();
+    let controller = HeartbeatController::new(of_hub, in_use, of_heartbeats, &metrics);
     wiring.run(workers.heartbeat, &ready, controller);
     wiring.run(workers.customizations, &ready, customizations);
     let data = (workers.referenced_data, workers.companion);

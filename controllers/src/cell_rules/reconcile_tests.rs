@@ -5,7 +5,10 @@ use serde_json::Value;
 
 use super::triggers::all_rules;
 use super::*;
-use crate::fixtures::servers::{FakePlanes, context, converge, reconcile, settle, take_writes};
+use crate::fixtures::of_hub;
+use crate::fixtures::servers::{
+    FakePlanes, context, converge, reconcile, recorded, settle, take_writes,
+};
 
 fn cluster(name: &str, tier: &str) -> Value {
     json!({
@@ -23,11 +26,28 @@ fn rule(name: &str, site: &str) -> Value {
 
 async fn start(on_hub: Vec<Value>) -> (FakePlanes, CellRuleController) {
     let planes = FakePlanes::start(Vec::new(), on_hub).await;
-    let controller = CellRuleController {
-        hub: Arc::clone(&planes.hub_caches),
-        writer: planes.writer::<CellRuleController>(),
-    };
+    let controller = on(&planes);
     (planes, controller)
+}
+
+fn on(planes: &FakePlanes) -> CellRuleController {
+    CellRuleController {
+        hub: Arc::clone(&planes.hub_caches),
+        hub_in_use: planes.hub_in_use.clone(),
+        writer: planes.writer::<CellRuleController>(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_to_the_hub_of_another_installation() {
+    let on_hub = vec![cluster("b", "far"), rule("far", "x")];
+    let on_another = of_hub(recorded("web"), Some("another"));
+    let planes = FakePlanes::start(vec![on_another], on_hub).await;
+    let controller = on(&planes);
+    let error = reconcile(&controller, all_rules()).await.unwrap();
+    let is_held = matches!(error, Err(ReconcileError::Contradiction { .. }));
+    assert!(is_held, "{error:?}");
+    assert_eq!(take_writes(&planes.servers()), [""; 0]);
 }
 
 async fn pass(planes: &FakePlanes, controller: &CellRuleController) -> Vec<String> {

@@ -12,7 +12,8 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::*;
-use crate::fixtures::servers::{FakePlanes, converge, settle};
+use crate::fixtures::of_hub;
+use crate::fixtures::servers::{FakePlanes, converge, recorded, settle};
 
 const STATUS: &str = "patch lowerhubs/status dfw";
 
@@ -38,11 +39,17 @@ struct Hub {
 
 impl Hub {
     async fn start() -> Self {
+        Self::start_with(Vec::new()).await
+    }
+
+    /// Starts with these objects in the project.
+    async fn start_with(in_project: Vec<Value>) -> Self {
         let on_hub = vec![lower_hub(), lease("compute-lower-hub-dfw")];
-        let planes = FakePlanes::start(Vec::new(), on_hub).await;
+        let planes = FakePlanes::start(in_project, on_hub).await;
         let hub = Arc::clone(&planes.hub_caches);
         let writer = planes.writer::<HeartbeatController>();
-        let controller = HeartbeatController::new(hub, writer, &Metrics::default());
+        let hub_in_use = planes.hub_in_use.clone();
+        let controller = HeartbeatController::new(hub, hub_in_use, writer, &Metrics::default());
         Self {
             planes,
             controller,
@@ -120,6 +127,16 @@ async fn a_silent_process_is_shown_until_it_sends_a_heartbeat() {
 
     hub.planes.hub.remove::<Lease>(NAMESPACE, lease);
     assert_eq!(hub.pass().await, [STATUS]);
+    assert_eq!(hub.shown(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_to_the_hub_of_another_installation() {
+    let on_another = of_hub(recorded("web"), Some("another"));
+    let mut hub = Hub::start_with(vec![on_another]).await;
+    hub.beat().await;
+    hub.beat().await;
+    assert_eq!(hub.pass().await, [""; 0]);
     assert_eq!(hub.shown(), None);
 }
 
