@@ -26,7 +26,7 @@ pub(crate) struct Cells {
     bindings: Cache<ResourceBinding>,
     /// Bindings of WorkloadDeployments, by the UID of the WorkloadDeployment.
     binding_of: Index<ResourceBinding>,
-    /// Bindings of WorkloadDeployments, by the Clusters in `spec.clusters`.
+    /// Bindings of WorkloadDeployments, by the Clusters that have the WorkloadDeployment, or are to receive it.
     by_cluster: Index<ResourceBinding>,
 }
 
@@ -42,7 +42,7 @@ impl Cells {
             below: CellsBelow::new(lower_hubs.cache()),
             bindings: bindings.cache(),
             binding_of: bindings.index(deployment_of),
-            by_cluster: bindings.index(clusters_of),
+            by_cluster: bindings.index(reached_clusters),
         }
     }
 
@@ -136,7 +136,7 @@ impl Cells {
         clusters
     }
 
-    /// Returns the bindings that schedule a WorkloadDeployment to the Cluster that leads to this cell.
+    /// Returns the bindings of the WorkloadDeployments that the Cluster that leads to this cell has, or is to receive.
     pub(crate) fn bindings_of(&self, cell: &str) -> Vec<Arc<ResourceBinding>> {
         self.by_cluster.get(cluster_of(cell))
     }
@@ -170,8 +170,21 @@ fn deployment_of(binding: &ResourceBinding) -> Vec<String> {
     is_of_deployment(binding).then(uid).into_iter().collect()
 }
 
-/// Returns the values of `Cells::by_cluster` for a binding. The values are the Clusters that receive the
-/// WorkloadDeployment.
+/// Returns the values of `Cells::by_cluster` for a binding. A Cluster that is no longer selected counts until the
+/// WorkloadDeployment is gone there.
+fn reached_clusters(binding: &ResourceBinding) -> Vec<String> {
+    if !is_of_deployment(binding) {
+        return Vec::new();
+    }
+    let items = binding.status.as_ref();
+    let items = items.and_then(|status| status.aggregated_status.as_ref());
+    let fold = items.and_then(|items| StatusFold::of_items(items.get()).ok());
+    let reported = fold.iter().flat_map(StatusFold::cells).map(str::to_owned);
+    let clusters: BTreeSet<_> = clusters_of(binding).into_iter().chain(reported).collect();
+    clusters.into_iter().collect()
+}
+
+/// Returns the Clusters that are to receive the WorkloadDeployment of a binding.
 fn clusters_of(binding: &ResourceBinding) -> Vec<String> {
     if !is_of_deployment(binding) {
         return Vec::new();
@@ -347,6 +360,23 @@ mod tests {
         assert_eq!(changed(with_ready(3, "False")), "");
         assert_eq!(changed(with_ready(4, "True")), "a");
         assert_eq!(changed(with_ready(5, "True")), "");
+    }
+
+    /// Until it is gone there, the WorkloadDeployment is shown as it is in this cell.
+    #[test]
+    fn a_cell_that_is_no_longer_selected_has_the_binding_while_it_has_the_object() {
+        let known = known();
+        let with_items = |version: u32, items: &[&str]| {
+            let mut left = json!(binding("a", "WorkloadDeployment", &["dfw2"]));
+            let item = |name: &&str| json!({"clusterName": name, "applied": true});
+            left["status"]["aggregatedStatus"] = items.iter().map(item).collect();
+            left["metadata"]["resourceVersion"] = json!(version.to_string());
+            known.bindings.observe_write(object(left));
+            ["dfw1.x", "dfw2"].map(|cell| known.cells.bindings_of(cell).len())
+        };
+        assert_eq!(with_items(1, &["dfw1", "dfw2"]), [1, 1]);
+        assert_eq!(known.cells.scheduled(), BTreeSet::from(["dfw2".to_owned()]));
+        assert_eq!(with_items(2, &["dfw2"]), [0, 1]);
     }
 
     #[test]
