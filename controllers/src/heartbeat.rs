@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 
 use api::condition::{self, Condition};
 use api::lower_hub::REPORTING;
+use kube::Resource;
 use multicluster::heartbeat::BEAT_INTERVAL;
 use multicluster::{Metrics, Outcome};
 use serde_json::json;
@@ -24,7 +25,7 @@ use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use plan::reporting;
+use plan::{reporting, unreported, without_heartbeat};
 
 pub(crate) struct HeartbeatController {
     hub: Arc<HubCaches>,
@@ -45,12 +46,8 @@ impl Controller for HeartbeatController {
         key: ObjectKey,
     ) -> Result<Outcome, ReconcileError> {
         let hub = &self.hub;
-        let lower_hub = hub.lower_hubs.get("", &key.name)?;
-        let Some((lower_hub, status)) = lower_hub
-            .as_ref()
-            .and_then(|it| Some((it, it.status.as_ref()?)))
-        else {
-            // Nothing that could be old is shown.
+        let Some(lower_hub) = hub.lower_hubs.get("", &key.name)? else {
+            hub.heartbeats.forget(&key.name);
             self.count(&key.name, false);
             return Ok(Outcome::Gone);
         };
@@ -59,22 +56,35 @@ impl Controller for HeartbeatController {
         if !hub.heartbeats.are_seen() {
             return Ok(Outcome::Again(BEAT_INTERVAL));
         }
-        let heartbeat = hub.heartbeats.last(&key.name);
-        let former = condition::find(&status.conditions, REPORTING);
-        let wanted = reporting(heartbeat, former, context.now());
+        let (heartbeat, now) = (hub.heartbeats.last(&key.name), context.now());
+        let status = lower_hub.status.as_ref();
+        let former = status.and_then(|it| condition::find(&it.conditions, REPORTING));
+        let wanted = match (status, heartbeat) {
+            (None, _) => unreported(lower_hub.meta(), now),
+            (Some(_), Some(heartbeat)) => reporting(heartbeat, former, now),
+            (Some(_), None) => without_heartbeat(former, now),
+        };
         self.count(&key.name, wanted.as_ref().is_some_and(Condition::is_false));
         if former != wanted.as_ref() {
-            let mut conditions = status.conditions.clone();
-            condition::remove(&mut conditions, REPORTING);
-            conditions.extend(wanted);
+            let mut shown = status.cloned().unwrap_or_default();
+            condition::remove(&mut shown.conditions, REPORTING);
+            shown.conditions.extend(wanted);
+            let patch = match status {
+                Some(_) => json!({"conditions": shown.conditions}),
+                // The API server takes no status without the numbers of cells.
+                None => json!(shown),
+            };
             let to = Collection::of_plane(&hub.client, Some(&hub.lower_hubs));
-            let patch = json!({"conditions": conditions});
             self.writer
-                .patch_status(context, &to, lower_hub, patch)
+                .patch_status(context, &to, &lower_hub, patch)
                 .await?;
         }
         // The check also notices when heartbeats cannot be seen. Then no process counts as silent.
-        Ok(heartbeat.map_or(Outcome::Settled, |_| Outcome::Again(BEAT_INTERVAL)))
+        let is_former_version = status.is_some() && heartbeat.is_none();
+        Ok(match is_former_version {
+            true => Outcome::Settled,
+            false => Outcome::Again(BEAT_INTERVAL),
+        })
     }
 }
 

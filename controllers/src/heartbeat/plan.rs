@@ -3,18 +3,20 @@
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 use api::condition::{Condition, ConditionStatus};
 use api::lower_hub::REPORTING;
 use api::reasons::lower_hub::{PROCESS_REPORTS, PROCESS_SILENT};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use multicluster::heartbeat::GRACE;
 
 use crate::hub::heartbeats::LastHeartbeat;
 
-/// Returns the wanted condition `Reporting`. `former` is the current one. Without any heartbeat, there is none: the
-/// process can have a former version, which sends none.
+/// Returns the wanted condition `Reporting`. `former` is the current one.
 pub(super) fn reporting(
-    heartbeat: Option<LastHeartbeat>,
+    heartbeat: LastHeartbeat,
     former: Option<&Condition>,
     now: Timestamp,
 ) -> Option<Condition> {
@@ -22,25 +24,14 @@ pub(super) fn reporting(
         time,
         age,
         has_arrived,
-    } = heartbeat?;
+    } = heartbeat;
     if age >= GRACE {
-        // The time of a silence does not change while it lasts, also if the clock of the other process is ahead.
-        if let Some(former) = former.filter(|it| it.is_false() && it.reason == PROCESS_SILENT) {
-            return Some(former.clone());
-        }
         // The clock of the other process may be wrong.
         let since = time.min(now);
-        let status = ConditionStatus::False;
         let message = format!(
             "no heartbeat of the process of the lower hub since {since:.0}: it does not run, or does not reach both hubs"
         );
-        return Some(Condition::new(
-            REPORTING,
-            status,
-            PROCESS_SILENT,
-            message,
-            since,
-        ));
+        return Some(silent(former, message, since));
     }
     match former {
         // A heartbeat that this process has found, but has not seen arrive, can be old.
@@ -58,4 +49,30 @@ pub(super) fn reporting(
             ))
         }
     }
+}
+
+/// Returns the wanted condition of a LowerHub without any known heartbeat. If there never was one, there is no condition:
+/// the process can have a former version, which sends none. If there was one, the Lease is lost.
+pub(super) fn without_heartbeat(former: Option<&Condition>, now: Timestamp) -> Option<Condition> {
+    let former = former?;
+    let message = "the Lease of the process of the lower hub does not exist, or was never renewed";
+    Some(silent(Some(former), message.to_owned(), now))
+}
+
+/// Returns the wanted condition of a LowerHub with this metadata that has never had a status.
+pub(super) fn unreported(metadata: &ObjectMeta, now: Timestamp) -> Option<Condition> {
+    let created = metadata.creation_timestamp.as_ref()?.0;
+    let age = Duration::try_from(now.duration_since(created)).unwrap_or_default();
+    let message =
+        "the process of the lower hub has never reported its cells to this LowerHub".to_owned();
+    (age >= GRACE).then(|| silent(None, message, created))
+}
+
+/// Returns the condition of a silent process. The time of a silence does not change while it lasts, also if the clock of
+/// the other process is ahead.
+fn silent(former: Option<&Condition>, message: String, since: Timestamp) -> Condition {
+    let is_silent = |it: &&Condition| it.is_false() && it.reason == PROCESS_SILENT;
+    let former = former.filter(is_silent).cloned();
+    let status = ConditionStatus::False;
+    former.unwrap_or_else(|| Condition::new(REPORTING, status, PROCESS_SILENT, message, since))
 }

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use super::*;
 use crate::fixtures::of_hub;
-use crate::fixtures::servers::{FakePlanes, converge, recorded, settle};
+use crate::fixtures::servers::{FakePlanes, context, converge, recorded, settle};
 
 const STATUS: &str = "patch lowerhubs/status dfw";
 
@@ -126,8 +126,27 @@ async fn a_silent_process_is_shown_until_it_sends_a_heartbeat() {
     assert_eq!(hub.counted(), 0);
 
     hub.planes.hub.remove::<Lease>(NAMESPACE, lease);
+    assert_eq!(hub.pass().await, [""; 0], "it can be made anew");
+    sleep(GRACE).await;
     assert_eq!(hub.pass().await, [STATUS]);
-    assert_eq!(hub.shown(), None);
+    assert_eq!(hub.shown().as_deref(), Some("ProcessSilent"));
+}
+
+/// A management process that starts does not know when the Lease was lost.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_lost_before_the_start_is_noticed() {
+    let hub = Hub::start().await;
+    hub.planes.hub.modify::<LowerHub>("", "dfw", |it| {
+        it["status"]["conditions"] = json!([{
+            "type": REPORTING, "status": "True", "reason": "ProcessReports", "message": "",
+            "lastTransitionTime": "2026-11-21T09:30:00Z",
+        }]);
+    });
+    let lease = "compute-lower-hub-dfw";
+    hub.planes.hub.remove::<Lease>(NAMESPACE, lease);
+    assert_eq!(hub.pass().await, [STATUS]);
+    assert_eq!(hub.shown().as_deref(), Some("ProcessSilent"));
+    assert_eq!(hub.counted(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -166,15 +185,29 @@ async fn the_time_in_which_no_heartbeat_can_be_seen_does_not_count() {
     assert_eq!(hub.shown().as_deref(), Some("ProcessSilent"));
 }
 
+/// The process of the lower hub may not run yet. A list without cells says that it does not have the others.
 #[tokio::test(start_paused = true)]
-async fn a_lower_hub_without_a_list_gets_no_condition() {
+async fn a_lower_hub_that_never_gets_a_list_is_shown() {
     let mut hub = Hub::start().await;
-    hub.planes.hub.modify::<LowerHub>("", "dfw", |it| {
-        it["status"] = Value::Null;
-    });
-    hub.beat().await;
-    hub.beat().await;
+    let created = |after: Duration| json!((context().now() + after).to_string());
+    let make = |hub: &Hub, created: Value| {
+        hub.planes.hub.modify::<LowerHub>("", "dfw", |it| {
+            it["status"] = Value::Null;
+            it["metadata"]["creationTimestamp"] = created;
+        });
+    };
+    make(&hub, created(Duration::ZERO));
     assert_eq!(hub.pass().await, [""; 0]);
-    hub.planes.hub.put(lower_hub());
+    let before = context().now() - GRACE;
+    make(&hub, json!(before.to_string()));
     assert_eq!(hub.pass().await, [STATUS]);
+    let lower_hub: LowerHub = hub.planes.hub.get("", "dfw").unwrap();
+    let status = lower_hub.status.unwrap();
+    assert_eq!(status.conditions[0].reason, "ProcessSilent");
+    assert_eq!((status.cells.len(), hub.counted()), (0, 1));
+    hub.planes.hub.put(self::lower_hub());
+    hub.beat().await;
+    hub.beat().await;
+    assert_eq!(hub.pass().await, [STATUS]);
+    assert_eq!(hub.shown().as_deref(), Some("ProcessReports"));
 }

@@ -66,9 +66,8 @@ impl Heartbeats {
         let mut state = lock(&self.state);
         let former = state.renewals.get(lower_hub);
         match (time, former) {
-            (None, _) => {
-                state.renewals.remove(lower_hub);
-            }
+            // The last heartbeat stays the last one.
+            (None, _) => {}
             (Some(time), Some(former)) if former.time == time => {}
             (Some(time), former) => {
                 let renewal = Renewal {
@@ -81,6 +80,11 @@ impl Heartbeats {
         }
     }
 
+    /// Forgets a LowerHub that no longer exists.
+    pub(crate) fn forget(&self, lower_hub: &str) {
+        lock(&self.state).renewals.remove(lower_hub);
+    }
+
     /// Returns whether heartbeats would be seen at present.
     pub(crate) fn are_seen(&self) -> bool {
         let is_current = self.leases.sync_state().borrow().is_current();
@@ -91,8 +95,8 @@ impl Heartbeats {
         is_current
     }
 
-    /// Returns the last heartbeat. Returns `None` if there never was one: the process of the lower hub does not run yet,
-    /// or has a former version.
+    /// Returns the last heartbeat. Returns `None` if this process knows of none: the process of the lower hub does not run
+    /// yet, or has a former version, or its Lease does not exist.
     pub(crate) fn last(&self, lower_hub: &str) -> Option<LastHeartbeat> {
         let state = lock(&self.state);
         let renewal = state.renewals.get(lower_hub)?;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use api::condition::ConditionStatus::{False, True};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use multicluster::heartbeat::BEAT_INTERVAL;
 
 use super::*;
@@ -32,8 +33,8 @@ fn a_process_is_silent_when_no_heartbeat_has_arrived_for_the_grace() {
     let early = GRACE.saturating_sub(Duration::from_millis(1));
     let at_beat = || Some((False, "2026-11-21T09:30:00Z".to_owned()));
     let at_now = || Some((True, NOW.to_owned()));
-    let arrived = reporting(Some(heartbeat(BEAT, early, true)), None, now());
-    let silent = reporting(Some(heartbeat(BEAT, GRACE, true)), None, now());
+    let arrived = reporting(heartbeat(BEAT, early, true), None, now());
+    let silent = reporting(heartbeat(BEAT, GRACE, true), None, now());
     let earlier: Timestamp = "2026-11-20T00:00:00Z".parse().unwrap();
     let of_earlier = |former: &Option<Condition>| {
         former.clone().map(|mut former| {
@@ -43,59 +44,52 @@ fn a_process_is_silent_when_no_heartbeat_has_arrived_for_the_grace() {
     };
     let (reported, was_silent) = (of_earlier(&arrived), of_earlier(&silent));
     let cases = [
-        ("none, before any", None, None, None),
-        ("no Lease any more", None, silent.clone(), None),
-        (
-            "arrives",
-            Some(heartbeat(BEAT, early, true)),
-            None,
-            at_now(),
-        ),
+        ("arrives", heartbeat(BEAT, early, true), None, at_now()),
         (
             "arrives again",
-            Some(heartbeat(BEAT, early, true)),
+            heartbeat(BEAT, early, true),
             reported.clone(),
             Some((True, earlier.to_string())),
         ),
         (
             "ends the silence",
-            Some(heartbeat(BEAT, early, true)),
+            heartbeat(BEAT, early, true),
             was_silent.clone(),
             at_now(),
         ),
         (
             "stops",
-            Some(heartbeat(BEAT, GRACE, true)),
+            heartbeat(BEAT, GRACE, true),
             reported.clone(),
             at_beat(),
         ),
         (
             "is found, unknown",
-            Some(heartbeat(BEAT, early, false)),
+            heartbeat(BEAT, early, false),
             None,
             None,
         ),
         (
             "is found, silent",
-            Some(heartbeat(BEAT, early, false)),
+            heartbeat(BEAT, early, false),
             silent.clone(),
             at_beat(),
         ),
         (
             "is found, reported",
-            Some(heartbeat(BEAT, early, false)),
+            heartbeat(BEAT, early, false),
             reported,
             Some((True, earlier.to_string())),
         ),
         (
             "is found and old",
-            Some(heartbeat(BEAT, GRACE, false)),
+            heartbeat(BEAT, GRACE, false),
             None,
             at_beat(),
         ),
         (
             "of a clock that is ahead",
-            Some(heartbeat("2027-01-01T00:00:00Z", GRACE, true)),
+            heartbeat("2027-01-01T00:00:00Z", GRACE, true),
             None,
             Some((False, NOW.to_owned())),
         ),
@@ -113,4 +107,33 @@ fn a_process_is_silent_when_no_heartbeat_has_arrived_for_the_grace() {
     }
     let message = silent.unwrap().message;
     assert!(message.contains("since 2026-11-21T09:30:00Z:"), "{message}");
+}
+
+/// A former version has never sent a heartbeat. Otherwise the Lease was deleted, or was made anew.
+#[test]
+fn a_lost_lease_does_not_end_a_silence() {
+    assert_eq!(without_heartbeat(None, now()), None);
+    let early = Duration::ZERO;
+    let arrived = reporting(heartbeat(BEAT, early, true), None, now());
+    let lost = without_heartbeat(arrived.as_ref(), now());
+    assert_eq!(shown(lost.clone()), Some((False, NOW.to_owned())));
+    let later = now() + BEAT_INTERVAL;
+    assert_eq!(without_heartbeat(lost.as_ref(), later), lost);
+    let silent = reporting(heartbeat(BEAT, GRACE, true), None, now());
+    assert_eq!(without_heartbeat(silent.as_ref(), later), silent);
+    let again = reporting(heartbeat(NOW, early, true), lost.as_ref(), later);
+    assert_eq!(shown(again), Some((True, later.to_string())));
+}
+
+#[test]
+fn a_lower_hub_that_never_gets_a_list_has_a_silent_process() {
+    let created = |before: Duration| ObjectMeta {
+        creation_timestamp: Some(Time(now() - before)),
+        ..ObjectMeta::default()
+    };
+    let early = GRACE.saturating_sub(Duration::from_secs(1));
+    assert_eq!(unreported(&created(early), now()), None);
+    let silent = unreported(&created(GRACE), now()).unwrap();
+    assert_eq!(silent.reason, PROCESS_SILENT);
+    assert_eq!(silent.last_transition_time.0, now() - GRACE);
 }
