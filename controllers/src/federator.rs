@@ -172,10 +172,9 @@ impl Federator {
         }
         let is_new = !has_finalizer(deployment, finalizers::FEDERATOR);
         match self.hub_in_use.verdict() {
-            HubVerdict::Own => Ok(None),
             HubVerdict::Another(problem) => Ok(Some(problem)),
             HubVerdict::Unknown if is_new => Err(hub_not_known(describe(deployment))),
-            HubVerdict::Unknown => Ok(None),
+            HubVerdict::Own | HubVerdict::Unknown => Ok(None),
         }
     }
 
