@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use crate::clock;
@@ -18,7 +18,8 @@ pub const BEAT_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a process may send no heartbeat before it counts as silent (the default of kube-controller-manager for
 /// Nodes was 40 s for long). The time is enough for three heartbeats that get lost, or for a takeover by another replica.
 pub const GRACE: Duration = Duration::from_secs(40);
-/// How often a process that does not work looks whether it works. This makes no request.
+/// How often a process that does not work looks whether it works, which makes no request. Also the pause after a heartbeat
+/// that was not sent.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Renews one Lease, which an administrator has created.
@@ -46,29 +47,36 @@ impl Heartbeat {
                 sleep(LOOK).await;
                 continue;
             }
-            self.renew().await;
-            sleep(BEAT_INTERVAL).await;
+            let is_sent = self.renew().await;
+            sleep(if is_sent { BEAT_INTERVAL } else { LOOK }).await;
         }
     }
 
-    async fn renew(&mut self) {
+    /// Renews the Lease. Returns whether this succeeded. A request that hangs must not delay the next heartbeats.
+    async fn renew(&mut self) -> bool {
         // A merge patch does not create a Lease, so the process needs no right to create one.
         let patch = Patch::Merge(json!({"spec": {"renewTime": MicroTime(clock::now())}}));
         let params = PatchParams::default();
-        match self.leases.patch(&self.name, &params, &patch).await {
-            Ok(_) => {
+        let sent = timeout(
+            BEAT_INTERVAL,
+            self.leases.patch(&self.name, &params, &patch),
+        )
+        .await;
+        let problem = match sent {
+            Ok(Ok(_)) => {
                 if self.problem.take().is_some() {
                     info!(lease = %self.name, "heartbeat sent again");
                 }
+                return true;
             }
-            Err(error) => {
-                let problem = error.to_string();
-                if self.problem.as_ref() != Some(&problem) {
-                    warn!(lease = %self.name, problem, "heartbeat not sent; retrying");
-                    self.problem = Some(problem);
-                }
-            }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer within {} s", BEAT_INTERVAL.as_secs()),
+        };
+        if self.problem.as_ref() != Some(&problem) {
+            warn!(lease = %self.name, problem, "heartbeat not sent; retrying");
+            self.problem = Some(problem);
         }
+        false
     }
 }
 
@@ -118,6 +126,16 @@ mod tests {
         renewals();
         sleep(BEAT_INTERVAL * 3).await;
         assert_eq!(renewals(), 3, "after an error");
+
+        // A request that hangs is given up, and the next heartbeat follows soon.
+        server.fail(Fault::hang().of::<Lease>().times(1));
+        sleep(BEAT_INTERVAL * 3).await;
+        assert!(renewals() >= 2, "after a request that hangs");
+        server.fail(Fault::refuse(503).of::<Lease>().times(3));
+        let former = lease().unwrap().spec.unwrap().renew_time;
+        sleep(BEAT_INTERVAL + LOOK * 4).await;
+        let renewed = lease().unwrap().spec.unwrap().renew_time;
+        assert_ne!(renewed, former, "soon after an error");
         works.store(false, Ordering::Relaxed);
         sleep(BEAT_INTERVAL).await;
         renewals();
