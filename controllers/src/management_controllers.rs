@@ -20,6 +20,7 @@ use crate::customizations::CustomizationController;
 pub use crate::federator::other_hub::HeldByHub;
 use crate::federator::{Federator, StaleCells};
 use crate::heartbeat::HeartbeatController;
+use crate::hub::HubCaches;
 use crate::hub_in_use::HubInUse;
 use crate::namespace::NamespaceController;
 use crate::policy::PolicyController;
@@ -30,7 +31,7 @@ use crate::referenced_data::companion::Companions;
 use crate::referenced_data::companion_controller::CompanionController;
 use crate::runtime::Clock;
 use crate::runtime::events::{EventPublisher, Events};
-use crate::runtime::keys::{ProjectKey, SourceKey};
+use crate::runtime::keys::{ObjectKey, ProjectKey, SourceKey};
 use crate::runtime::wiring::{Controller, Synced, Wiring};
 use crate::runtime::write::Writer;
 use crate::summary::SummaryController;
@@ -68,7 +69,9 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
     } = config;
     let (queues, workers) = ManagementQueues::new(&metrics);
     let mut wiring = Wiring::new(tasks, clock);
-    let reflectors = HubReflectors::new(&metrics);
+    let mut reflectors = HubReflectors::new(&metrics);
+    let stale_cells = Arc::new(StaleCells::default());
+    reflectors.forget_deleted_cells(&stale_cells);
     let customizations = CustomizationController {
         cache: reflectors.customizations(),
         events: Events::new(hub_client.clone(), CustomizationController::NAME),
@@ -96,7 +99,6 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
         publisher: publisher.clone(),
     };
     wiring.run(workers.workload, &ready, controller);
-    let stale_cells = Arc::new(StaleCells::default());
     let held_by_hub = HeldByHub::new(&metrics);
     let controller = Federator {
         stale_cells: Arc::clone(&stale_cells),
@@ -136,16 +138,8 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
     let (of_projects, of_hub) = (Arc::clone(&projects), Arc::clone(&hub));
     let controller = SummaryController::new(of_projects, of_hub, writer(SummaryController::NAME));
     wiring.run(workers.summary, &ready, controller);
-    let controller = CellRuleController {
-        hub: Arc::clone(&hub),
-        hub_in_use: hub_in_use.clone(),
-        writer: writer(CellRuleController::NAME),
-    };
-    wiring.run(workers.cell_rules, &ready, controller);
-    let (of_hub, of_heartbeats) = (Arc::clone(&hub), writer(HeartbeatController::NAME));
-    let in_use = hub_in_use.clone();
-    let controller = HeartbeatController::new(of_hub, in_use, of_heartbeats, &metrics);
-    wiring.run(workers.heartbeat, &ready, controller);
+    let of_hub = (workers.cell_rules, workers.heartbeat);
+    run_on_hub(&wiring, &ready, of_hub, &hub, &hub_in_use, &metrics);
     wiring.run(workers.customizations, &ready, customizations);
     let data = (workers.referenced_data, workers.companion);
     let companions =
@@ -162,6 +156,27 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
         metrics,
     };
     (wiring.synced(), management)
+}
+
+/// Runs the controllers that read and write nothing but the hub.
+fn run_on_hub(
+    wiring: &Wiring<'_>,
+    ready: &CancellationToken,
+    (cell_rules, heartbeat): (Workers<ObjectKey>, Workers<ObjectKey>),
+    hub: &Arc<HubCaches>,
+    hub_in_use: &HubInUse,
+    metrics: &Metrics,
+) {
+    let controller = CellRuleController {
+        hub: Arc::clone(hub),
+        hub_in_use: hub_in_use.clone(),
+        writer: Writer::new(CellRuleController::NAME, metrics),
+    };
+    wiring.run(cell_rules, ready, controller);
+    let (hub, in_use) = (Arc::clone(hub), hub_in_use.clone());
+    let writer = Writer::new(HeartbeatController::NAME, metrics);
+    let controller = HeartbeatController::new(hub, in_use, writer, metrics);
+    wiring.run(heartbeat, ready, controller);
 }
 
 /// Runs the controllers of the ConfigMaps and Secrets of templates. Returns what they share.

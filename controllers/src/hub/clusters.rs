@@ -1,7 +1,7 @@
 //! The reachability of the Clusters of a hub.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use api::condition;
 use api::karmada::Cluster;
@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use kube::Resource;
 use multicluster::Cache;
 
+use crate::lock::lock;
 use crate::objects::StringMap;
 
 /// The reachability of a cell.
@@ -45,7 +46,7 @@ impl CellState {
 /// The states of the Clusters of a hub.
 pub(crate) struct ClusterStates {
     clusters: Cache<Cluster>,
-    /// The state of each Cluster at its last event, and whether it was a lower hub. Karmada updates each Cluster every
+    /// The state of each Cluster at its last event, and whether it was a lower hub. A deleted Cluster is forgotten. Karmada updates each Cluster every
     /// 10 s, but these rarely change.
     observed: Mutex<BTreeMap<String, (CellState, bool)>>,
 }
@@ -118,8 +119,12 @@ impl ClusterStates {
     /// Cluster has become a lower hub or is one no more. A Cluster without an earlier observation counts as reachable.
     pub(crate) fn changed(&self, cluster: &str) -> bool {
         let current = (self.state(cluster), self.is_lower_hub(cluster));
-        let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
-        match observed.insert(cluster.to_owned(), current.clone()) {
+        let mut observed = lock(&self.observed);
+        let former = match self.clusters.metadata_of("", cluster) {
+            Some(_) => observed.insert(cluster.to_owned(), current.clone()),
+            None => observed.remove(cluster),
+        };
+        match former {
             Some(former) => former != current,
             None => current.0 != CellState::Reachable,
         }
@@ -149,12 +154,37 @@ fn state(cluster: &Cluster) -> CellState {
 
 #[cfg(test)]
 mod tests {
+    use apiserver::ApiServer;
+    use multicluster::Metrics;
+    use multicluster::cache::{ListLimiter, Reflector};
     use serde_json::{Value, json};
 
     use super::*;
     use crate::fixtures::object;
+    use crate::fixtures::servers::settle;
 
     const SINCE: &str = "2026-11-21T09:30:00Z";
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deleted_cluster_is_forgotten() {
+        let server = ApiServer::new();
+        server.put(json!({
+            "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "dfw1"},
+        }));
+        let clusters = Reflector::<Cluster>::new("hub", &Metrics::default());
+        let states = ClusterStates::new(clusters.cache());
+        tokio::spawn(clusters.run(server.client(), ListLimiter::default()));
+        settle().await;
+        assert_eq!(
+            (states.changed("dfw1"), states.changed("dfw1")),
+            (true, false)
+        );
+        assert_eq!(lock(&states.observed).len(), 1);
+        server.remove::<Cluster>("", "dfw1");
+        settle().await;
+        assert!(states.changed("dfw1"));
+        assert!(lock(&states.observed).is_empty());
+    }
 
     #[test]
     fn a_cell_is_reachable_while_its_cluster_is_ready() {

@@ -21,6 +21,7 @@ use super::lookups::HubView;
 use super::queues::ManagementQueues;
 use crate::customizations::{CustomizationReflector, wake_customization};
 use crate::deletion_locks::DeletionLocks;
+use crate::federator::StaleCells;
 use crate::heartbeat::triggers::beating;
 use crate::hub::HubCaches;
 use crate::hub::cells::Cells;
@@ -114,6 +115,17 @@ impl HubReflectors {
 
     pub(super) fn customizations(&self) -> Cache<ResourceInterpreterCustomization> {
         self.customizations.cache()
+    }
+
+    /// Forgets the activity of a cell whose Cluster was deleted.
+    pub(super) fn forget_deleted_cells(&mut self, stale_cells: &Arc<StaleCells>) {
+        let stale_cells = Arc::clone(stale_cells);
+        self.clusters.on_change(move |change: Change<'_>| {
+            let name = change.former.and_then(|former| former.name.as_deref());
+            if let (Some(name), None) = (name, change.current) {
+                stale_cells.forget_cell(name);
+            }
+        });
     }
 
     /// Registers all watches.

@@ -137,7 +137,9 @@ impl WiredPlanes {
             heartbeat: keys.queue("heartbeat"),
             customizations: keys.queue("customizations"),
         };
-        let reflectors = HubReflectors::new(&metrics);
+        let mut reflectors = HubReflectors::new(&metrics);
+        let stale_cells = Arc::default();
+        reflectors.forget_deleted_cells(&stale_cells);
         let hub_caches = Arc::new(reflectors.hub(hub.client()));
         let projects = SyncedProjects::new(registry, hub_caches.namespaces.clone());
         let projects = Arc::new(projects);
@@ -160,7 +162,7 @@ impl WiredPlanes {
             companions: Arc::new(companions),
             queues,
             ready,
-            stale_cells: Arc::default(),
+            stale_cells,
             held_by_hub: HeldByHub::default(),
             metrics,
         };
@@ -413,4 +415,20 @@ async fn events_that_follow_the_deletion_of_their_hub_namespace_add_keys() {
     planes
         .expect("copy without project", &["policy ns-1"])
         .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_activity_of_a_cell_is_forgotten_with_its_cluster() {
+    let planes = WiredPlanes::start().await;
+    let stale_cells = &planes.management.stale_cells;
+    let cluster = |name: &str| json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name}});
+    for name in ["dfw1", "ord1"] {
+        planes.hub.put(cluster(name));
+        stale_cells.note_activity(name, now());
+    }
+    settle().await;
+    assert_eq!(stale_cells.active(), ["dfw1", "ord1"]);
+    planes.hub.remove::<Cluster>("", "dfw1");
+    settle().await;
+    assert_eq!(stale_cells.active(), ["ord1"]);
 }

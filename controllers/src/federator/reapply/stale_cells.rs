@@ -101,10 +101,28 @@ impl StaleCells {
         self.override_failures.forget(key);
     }
 
+    /// Forgets a cell whose Cluster was deleted.
+    pub(crate) fn forget_cell(&self, cell: &str) {
+        lock(&self.activity.0).remove(cell);
+    }
+
     /// Forgets the WorkloadDeployments of a project.
     pub(crate) fn forget_project(&self, project: &ProjectName) {
         lock(&self.deployments).retain(|key, _| key.project != *project);
         self.override_failures.forget_project(project);
+    }
+}
+
+#[cfg(test)]
+impl StaleCells {
+    /// Notes that a cell has received an object that it had lacked.
+    pub(crate) fn note_activity(&self, cell: &str, now: Timestamp) {
+        self.activity.note(cell, now);
+    }
+
+    /// Returns the cells whose activity is known.
+    pub(crate) fn active(&self) -> Vec<String> {
+        lock(&self.activity.0).keys().cloned().collect()
     }
 }
 
