@@ -221,6 +221,11 @@ impl RequestPermit {
         self.capacity.requesters.hold(project, user, bytes)
     }
 
+    /// Returns the source address of the client, if it is known.
+    pub(crate) fn source(&self) -> Option<IpAddr> {
+        self.source.as_ref().map(|(address, _)| *address)
+    }
+
     /// Gives the slot back. The request no longer counts in [`Limits::requests`], but its bytes still count in
     /// [`Limits::bytes_in_flight`].
     pub(crate) fn release_slot(&mut self) {

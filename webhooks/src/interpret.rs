@@ -6,14 +6,16 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use bytes::Bytes;
 use http::StatusCode;
-use interpreters::{Interpretation, InterpretedKind, Operation};
+use interpreters::{InterpretError, Interpretation, InterpretedKind, MalformedReview, Operation};
 use tracing::{debug, debug_span, warn};
 
 use crate::body::{Arrived, Arriving};
 use crate::bounded::bounded;
+use crate::capacity::RequestPermit;
 use crate::context::HandlerContext;
 use crate::http_error::HttpError;
 use crate::panics;
+use crate::scripts::Answered;
 use crate::status::json_response;
 
 /// Answers one request of Karmada. If the object cannot be interpreted, the HTTP status is still 200 and the answer has
@@ -66,18 +68,31 @@ async fn answer(context: &HandlerContext, arrived: Arrived) -> Result<Bytes, Htt
     }
     // Other bodies are decoded and answered without a pause, so as many of their decoded forms exist as the server has
     // threads. They are small and not counted.
-    let interpret = || interpreters::interpret(&body, (context.clock)());
-    let mut interpretation = permit
+    let interpret = || {
+        // Native first.
+        let interpretation = interpreters::interpret(&body, (context.clock)())?;
+        let scripts = context.scripts.as_ref();
+        let scripts = scripts.filter(|_| interpretation.kind.is_none());
+        let target = match scripts {
+            Some(scripts) => scripts.target(&body)?.map(|kind| (scripts, kind)),
+            None => None,
+        };
+        Ok((interpretation, target))
+    };
+    let (mut interpretation, target) = permit
         .run(is_long, interpret)
         .await?
-        .map_err(|error| HttpError::malformed(&error))?;
-    // Native first.
-    if let (None, Some(scripts)) = (interpretation.kind, &context.scripts) {
+        .map_err(|error: MalformedReview| HttpError::malformed(&error))?;
+    if let Some((scripts, kind)) = target {
         // Scripts have memory of their own, and can take long.
         permit.release_decoded();
-        let answered = scripts.answer(&body, (context.clock)(), deadline);
-        let answered = Box::pin(answered).await?;
-        interpretation = answered.unwrap_or(interpretation);
+        let (source, now) = (permit.source(), (context.clock)());
+        let answered = Box::pin(scripts.answer(&body, kind, source, now, deadline)).await?;
+        interpretation = match answered {
+            Answered::Answer(answer) => answer,
+            Answered::NoScript => interpretation,
+            Answered::Failed(error) => Box::pin(refuse(&mut permit, &body, is_long, error)).await?,
+        };
     }
     drop(body);
     log(context, &interpretation);
@@ -85,6 +100,21 @@ async fn answer(context: &HandlerContext, arrived: Arrived) -> Result<Bytes, Htt
     let answer = permit.answer(answer)?;
     metrics.answered(&interpretation, begin.elapsed());
     Ok(answer)
+}
+
+/// Returns the answer to a call whose script has failed without one. The body is decoded for it.
+async fn refuse(
+    permit: &mut RequestPermit,
+    body: &Bytes,
+    is_long: bool,
+    error: InterpretError,
+) -> Result<Interpretation, HttpError> {
+    if is_long {
+        let decoded = interpreters::peak_bytes(body.len());
+        permit.hold_decoded(body.len(), decoded).await?;
+    }
+    let refused = permit.run(is_long, || interpreters::refuse(body, error));
+    refused.await?.map_err(|error| HttpError::malformed(&error))
 }
 
 /// Logs the outcome. A failed interpretation is logged as a warning, once per object and message.

@@ -1,5 +1,6 @@
 //! Tests of scripts through the router.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -62,6 +63,11 @@ impl Server {
 
     /// Asks for the health of an object. Returns the response of the protocol.
     async fn health(&self, group: &str, kind: &str) -> Value {
+        self.health_from(None, group, kind).await
+    }
+
+    /// Asks for the health of an object from this source address.
+    async fn health_from(&self, source: Option<[u8; 4]>, group: &str, kind: &str) -> Value {
         let version = if group == api::GROUP {
             api::VERSION
         } else {
@@ -72,7 +78,11 @@ impl Server {
             "operation": "InterpretHealth", "object": {"spec": {"replicas": 0}},
         }});
         let request = Request::post("/interpret?timeout=30s").body(Body::from(body.to_string()));
-        let response = self.router.clone().oneshot(request.unwrap()).await.unwrap();
+        let mut request = request.unwrap();
+        if let Some(source) = source {
+            request.extensions_mut().insert(IpAddr::from(source));
+        }
+        let response = self.router.clone().oneshot(request).await.unwrap();
         assert_eq!(response.status(), StatusCode::OK);
         let body = response.into_body().collect().await.unwrap().to_bytes();
         let mut answer: Value = serde_json::from_slice(&body).unwrap();
@@ -166,6 +176,52 @@ async fn a_hostile_script_delays_no_other_call() {
     }
     drop(join_all(hostile).await);
     while places() < SCRIPTS_AT_ONCE {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// While 64 calls of a source address run or wait, for two kinds whose scripts do not end, the scripts of another source
+/// address run, also those of the same kinds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_source_address_delays_no_call_of_another() {
+    let healthy = "function InterpretHealth() return true end";
+    let server = Arc::new(Server::start(interpreter(&[
+        ("A", healthy),
+        ("B", ENDLESS),
+        ("C", ENDLESS),
+    ])));
+    let hostile = (0..64).map(|call| {
+        let server = Arc::clone(&server);
+        let kind = if call % 2 == 0 { "B" } else { "C" };
+        tokio::spawn(async move {
+            server
+                .health_from(Some([10, 0, 0, 1]), "example.com", kind)
+                .await
+        })
+    });
+    let hostile: Vec<_> = hostile.collect();
+    let idle = || server.scripts.idle.available_permits();
+    while idle() > SCRIPTS_AT_ONCE - OF_SOURCE_AT_ONCE {
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..100 {
+        let answer = server.health_from(Some([10, 0, 0, 2]), "example.com", "A");
+        assert_eq!(answer.await["healthy"], true);
+    }
+    // One more call of each kind runs for another source address.
+    for kind in ["B", "C"] {
+        let answer = server.health_from(Some([10, 0, 0, 2]), "example.com", kind);
+        let message = answer.await["status"]["message"].to_string();
+        assert!(message.contains("time limit"), "{message}");
+    }
+    for call in &hostile {
+        call.abort();
+    }
+    drop(join_all(hostile).await);
+    while idle() < SCRIPTS_AT_ONCE {
+        tokio::task::yield_now().await;
+    }
+    while server.scripts.of_sources.count() > 0 {
         tokio::task::yield_now().await;
     }
 }

@@ -9,7 +9,7 @@ use super::Section;
 use super::citations::rust_files;
 
 /// Crate, name and meaning of a constant. The name is unique in its crate.
-const CONSTANTS: [(&str, &str, &str); 98] = [
+const CONSTANTS: [(&str, &str, &str); 100] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
@@ -74,6 +74,16 @@ const CONSTANTS: [(&str, &str, &str); 98] = [
         "webhooks",
         "OF_KIND_AT_ONCE",
         "Lua scripts of one kind that run at the same time.",
+    ),
+    (
+        "webhooks",
+        "OF_SOURCE_AT_ONCE",
+        "Lua scripts that run at the same time for one source address.",
+    ),
+    (
+        "webhooks",
+        "OF_KIND_AND_SOURCE_AT_ONCE",
+        "Lua scripts of one kind that run at the same time for one source address.",
     ),
     (
         "webhooks",
