@@ -15,12 +15,16 @@ use controllers::runtime::Synced;
 use futures::future::join_all;
 use http::StatusCode;
 use multicluster::ProjectRegistry;
+use multicluster::lease::Leadership;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// The conditions of readiness.
 #[derive(Debug)]
 pub(crate) struct Readiness {
+    /// Whether this process may write, and why it cannot acquire or renew its lease. A process without the lease is ready: it
+    /// serves webhooks.
+    pub(crate) leadership: Leadership,
     /// Cancelled when the process stops.
     pub(crate) stopping: CancellationToken,
     /// The caches of the controllers.
@@ -138,8 +142,14 @@ impl Readiness {
             (!lines.is_empty()).then_some(lines)
         };
         let hub = self.held_by_hub.as_ref().and_then(HeldByHub::warning);
-        let hub = hub.map(|line| line + "\n");
-        servers.into_iter().filter_map(warning).chain(hub).collect()
+        let lease = self.leadership.problem();
+        let lease = lease.map(|problem| {
+            format!("nothing is written, because the lease is not acquired or renewed: {problem}")
+        });
+        let held = [hub, lease].into_iter().flatten();
+        let held = held.map(|line| line + "\n");
+        let servers = servers.into_iter().filter_map(warning);
+        servers.chain(held).collect()
     }
 }
 

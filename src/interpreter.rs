@@ -10,6 +10,7 @@ use anyhow::{Context, bail};
 use certs::{Acceptor, Certificates, Files};
 use controllers::ca_bundle;
 use multicluster::clock;
+use multicluster::lease::Leadership;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -103,6 +104,7 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
     )?;
     let readiness = Readiness {
         held_by_hub: None,
+        leadership: Leadership::without_election(),
         stopping: servers.draining.clone(),
         caches: Vec::new(),
         projects: None,

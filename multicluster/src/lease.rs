@@ -16,7 +16,7 @@ use kube::{Api, Client};
 use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::clock;
 use crate::metrics::Metrics;
@@ -44,6 +44,8 @@ pub struct Leadership {
     gained: CancellationToken,
     /// The time by which the lease must have been renewed; `None` if this process needs no lease.
     until: Arc<Mutex<Option<Instant>>>,
+    /// Why the last request for the lease failed.
+    problem: Arc<Mutex<Option<String>>>,
 }
 
 impl Leadership {
@@ -83,6 +85,21 @@ impl Leadership {
         let until = begun + RENEW_DEADLINE;
         *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
         self.gained.cancel();
+    }
+
+    /// Returns why the lease cannot be acquired or renewed at present, if a request for it has failed. A process that never
+    /// acquires it never writes.
+    pub fn problem(&self) -> Option<String> {
+        let problem = self.problem.lock();
+        problem.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Records the outcome of a request for the lease. Returns whether it is news.
+    fn note(&self, problem: Option<String>) -> bool {
+        let mut known = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_news = *known != problem;
+        *known = problem;
+        is_news
     }
 
     fn lose(&self) {
@@ -140,7 +157,7 @@ impl LeaderElector {
             loop {
                 let begun = Instant::now();
                 // If the request took long, the lease is renewed again before it is used.
-                let is_held = self.try_acquire_or_renew().await == Some(true);
+                let is_held = self.try_acquire_or_renew(&leadership).await == Some(true);
                 if is_held && begun.elapsed() < RENEW_DEADLINE / 2 {
                     return begun;
                 }
@@ -159,7 +176,7 @@ impl LeaderElector {
         while release.run_until_cancelled(sleep(RETRY)).await.is_some() {
             let begun = Instant::now();
             let left = RENEW_DEADLINE.saturating_sub(renewed.elapsed());
-            let renewal = timeout(left, self.try_acquire_or_renew()).await;
+            let renewal = timeout(left, self.try_acquire_or_renew(&leadership)).await;
             match renewal.ok().flatten() {
                 Some(true) => {
                     renewed = begun;
@@ -198,10 +215,27 @@ impl LeaderElector {
 
     /// Tries to acquire or renew the lease. Returns whether this process holds it now. If not, another process holds
     /// it. Returns `None` if a request failed.
-    async fn try_acquire_or_renew(&mut self) -> Option<bool> {
-        let held = self.acquire_or_renew().await;
-        held.inspect_err(|error| warn!(lease = %self.name, %error, "lease not acquired or renewed"))
-            .ok()
+    async fn try_acquire_or_renew(&mut self, leadership: &Leadership) -> Option<bool> {
+        let error = match self.acquire_or_renew().await {
+            Ok(is_held) => {
+                leadership.note(None);
+                return Some(is_held);
+            }
+            Err(error) => error,
+        };
+        // After a conflict, another candidate was faster.
+        let is_conflict = matches!(&error, kube::Error::Api(status) if status.is_conflict());
+        let is_news = leadership.note((!is_conflict).then(|| error.to_string()));
+        let lease = &self.name;
+        match &error {
+            kube::Error::Api(status) if status.is_forbidden() => {
+                if is_news {
+                    error!(lease, %error, "this process has no right to its lease, so it never writes");
+                }
+            }
+            _ => warn!(lease, %error, "lease not acquired or renewed"),
+        }
+        None
     }
 
     async fn acquire_or_renew(&mut self) -> kube::Result<bool> {
@@ -362,6 +396,28 @@ mod tests {
     async fn a_released_lease_is_taken_at_once() {
         let after = taken_after(|stopped| async move { stopped.release().await }).await;
         assert!(after < RETRY / 4, "{after:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_without_a_right_to_its_lease_says_so() {
+        let server = apiserver::ApiServer::new();
+        server.put(apiserver::objects::namespace("ns", "namespace-uid"));
+        let leadership = Leadership::default();
+        let identity = "this".to_owned();
+        let elector = LeaderElector::new(
+            server.client(),
+            "ns",
+            "lease",
+            identity,
+            &Metrics::default(),
+        );
+        server.fail(apiserver::Fault::refuse(403).of::<Lease>());
+        tokio::spawn(elector.run(leadership.clone(), CancellationToken::new()));
+        sleep(3 * RETRY).await;
+        assert!(leadership.problem().is_some_and(|it| it.contains("403")));
+        server.heal();
+        leadership.gained().cancelled().await;
+        assert_eq!(leadership.problem(), None);
     }
 
     /// A leader stops when it reads that another process holds the lease.
