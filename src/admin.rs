@@ -10,6 +10,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use certs::{Authorities, CertificateState, Problem, SelfDial};
+use controllers::lower_hub_controllers::HeldReport;
 use controllers::management_controllers::HeldByHub;
 use controllers::runtime::Synced;
 use futures::future::join_all;
@@ -33,6 +34,8 @@ pub(crate) struct Readiness {
     pub(crate) projects: Option<ProjectRegistry>,
     /// The WorkloadDeployments that are not proved to be on the hub in use, if the management controllers are enabled.
     pub(crate) held_by_hub: Option<HeldByHub>,
+    /// Whether the report of a lower hub is held, if its controller is enabled.
+    pub(crate) held_report: Option<HeldReport>,
     /// The certificate of the webhook server; `None` if the server is off.
     pub(crate) certificate: Option<ServedCertificate>,
     /// The checks of the webhook server's ports; empty if the server is off.
@@ -142,11 +145,12 @@ impl Readiness {
             (!lines.is_empty()).then_some(lines)
         };
         let hub = self.held_by_hub.as_ref().and_then(HeldByHub::warning);
+        let report = self.held_report.as_ref().and_then(HeldReport::warning);
         let lease = self.leadership.problem();
         let lease = lease.map(|problem| {
             format!("nothing is written, because the lease is not acquired or renewed: {problem}")
         });
-        let held = [hub, lease].into_iter().flatten();
+        let held = [hub, report, lease].into_iter().flatten();
         let held = held.map(|line| line + "\n");
         let servers = servers.into_iter().filter_map(warning);
         servers.chain(held).collect()

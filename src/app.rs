@@ -109,6 +109,7 @@ async fn wire(args: Args, config: Config) -> anyhow::Result<RunningApp> {
         endpoints::prepare_metrics(&mut context, config.metrics, certificate, own).await?;
     let readiness = Readiness {
         held_by_hub,
+        held_report: started.held_report,
         leadership: context.leadership.clone(),
         stopping: context.servers.draining.clone(),
         caches: started.caches,

@@ -104,6 +104,7 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
     )?;
     let readiness = Readiness {
         held_by_hub: None,
+        held_report: None,
         leadership: Leadership::without_election(),
         stopping: servers.draining.clone(),
         caches: Vec::new(),

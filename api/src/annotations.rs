@@ -15,6 +15,9 @@ pub const HUB_UID: &str = "compute.datumapis.com/hub-uid";
 /// On the Namespace `default` of a hub: the UIDs of the hubs that this hub replaces, separated by commas. An operator
 /// writes it when the projects move to this hub.
 pub const REPLACES_HUBS: &str = "compute.datumapis.com/replaces-hubs";
+/// On the Namespace `default` of a lower hub: UID of the Namespace `default` of its upper hub. The process of the lower
+/// hub writes it, and reports to no other upper hub.
+pub const UPPER_HUB_UID: &str = "compute.datumapis.com/upper-hub-uid";
 /// On the copy of a WorkloadDeployment: generation of the project's WorkloadDeployment that the copy was written from.
 pub const UPSTREAM_GENERATION: &str = "compute.datumapis.com/upstream-generation";
 /// On the copy of a WorkloadDeployment: UID of the project's WorkloadDeployment that the copy was written from. The
@@ -140,6 +143,12 @@ pub const ALL: &[MetadataKey] = &[
         "Namespace `default`; hub",
         "an operator",
         "UIDs of the hubs that this hub replaces, separated by commas. See [Move to another hub](../operate/move-hub.md).",
+    ),
+    metadata_key(
+        UPPER_HUB_UID,
+        "Namespace `default`; lower hub",
+        "`lower-hub`",
+        "UID of the Namespace `default` of the upper hub. The process of the lower hub reports to no other upper hub, unless it [replaces](../operate/move-hub.md) this one.",
     ),
     metadata_key(
         UPSTREAM_GENERATION,

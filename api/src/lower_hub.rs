@@ -20,6 +20,9 @@ pub const CELL_BELOW_NAME_MAX: u32 = 63;
 /// Longest message about one cell, in bytes of JSON. It is shorter if many cells are not ready.
 pub const CELL_BELOW_MESSAGE_MAX: u32 = 256;
 
+/// Longest UID of a lower hub, in characters. An API server makes UIDs of 36.
+const HUB_UID_MAX: u32 = 64;
+
 /// Has no fields: the name says which Cluster of the hub is a lower hub. On the hub, cluster-scoped.
 #[derive(
     CustomResource, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema,
@@ -65,6 +68,10 @@ pub struct LowerHubStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+    /// UID of the Namespace `default` of the lower hub. The process of another lower hub does not write this status.
+    #[serde(default, rename = "hubUID", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = HUB_UID_MAX))]
+    pub hub_uid: Option<String>,
     /// The number of all cells that are not ready.
     pub not_ready: i32,
 }

@@ -3,6 +3,7 @@
 //!
 //! The upper hub is read but not watched, because a lower hub must not see more of it than its own LowerHub.
 
+mod hubs;
 mod plan;
 #[cfg(test)]
 mod reconcile_tests;
@@ -23,6 +24,8 @@ use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer, merge_patch};
 use crate::runtime::{ReconcileContext, ReconcileError};
+pub use hubs::HeldReport;
+use hubs::require_each_other;
 use plan::{Observed, status};
 
 /// How long to wait for the cache of Clusters. A watch that goes on after a failure does not wake this controller, and a
@@ -38,6 +41,8 @@ const PAUSE_PER_CELL: Duration = Duration::from_millis(1);
 pub(crate) struct LowerHubCaches {
     /// The Cluster of the lower hub on the upper hub.
     pub(crate) name: CellName,
+    /// The lower hub.
+    pub(crate) client: Client,
     /// The upper hub.
     pub(crate) upper_hub: Client,
     pub(crate) clusters: ClusterStates,
@@ -57,6 +62,7 @@ impl LowerHubCaches {
 pub(crate) struct LowerHubController {
     caches: Arc<LowerHubCaches>,
     writer: Writer,
+    held: HeldReport,
     /// The end of the pause after the last write.
     paused_until: Mutex<Option<Instant>>,
 }
@@ -81,15 +87,17 @@ impl Controller for LowerHubController {
         let reported = self.report(context, &observed).await;
         let has_reported = &self.caches.has_reported;
         has_reported.store(reported.is_ok(), Ordering::Relaxed);
+        self.held.note(&reported);
         reported.map(|()| Outcome::Again(CHECK))
     }
 }
 
 impl LowerHubController {
-    pub(crate) fn new(caches: Arc<LowerHubCaches>, writer: Writer) -> Self {
+    pub(crate) fn new(caches: Arc<LowerHubCaches>, writer: Writer, held: HeldReport) -> Self {
         Self {
             caches,
             writer,
+            held,
             paused_until: Mutex::default(),
         }
     }
@@ -108,8 +116,10 @@ impl LowerHubController {
                 missing: "an administrator to create it".to_owned(),
             });
         };
+        let hub_uid = require_each_other(&self.caches, &self.writer, context, &existing).await?;
         let former = existing.status.as_ref();
-        let wanted = status(observed, former);
+        let mut wanted = status(observed, former);
+        wanted.hub_uid = hub_uid.or(wanted.hub_uid);
         if former != Some(&wanted) {
             let cells = u32::try_from(wanted.cells.len()).unwrap_or(u32::MAX);
             let patch = merge_patch(former, &wanted);

@@ -18,6 +18,7 @@ use multicluster::{Metrics, Queue, Tasks};
 use tokio_util::sync::CancellationToken;
 
 use crate::hub::clusters::ClusterStates;
+pub use crate::lower_hub::HeldReport;
 use crate::lower_hub::triggers::{ON_LOWER_HUB, all_cells};
 use crate::lower_hub::{LowerHubCaches, LowerHubController};
 use crate::runtime::Clock;
@@ -41,8 +42,8 @@ pub struct Config {
     pub clock: Clock,
 }
 
-/// Starts the caches and the controller of a lower hub.
-pub fn start(tasks: &Tasks, config: Config) -> Synced {
+/// Starts the caches and the controller of a lower hub. The report is held if one of the hubs is another one.
+pub fn start(tasks: &Tasks, config: Config) -> (Synced, HeldReport) {
     let Config {
         name,
         client,
@@ -56,6 +57,7 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
     let mut lower_hubs = Reflector::<LowerHub>::new("lower hub", &metrics).optional();
     let caches = Arc::new(LowerHubCaches {
         name,
+        client: client.clone(),
         upper_hub,
         clusters: ClusterStates::new(clusters.cache()),
         lower_hubs: lower_hubs.cache(),
@@ -89,8 +91,10 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
     let ready = wiring.ready_to_write(may_write, &metrics, move || queue.add(all_cells()));
     beat(tasks, &caches, &ready);
     let writer = Writer::new(LowerHubController::NAME, &metrics);
-    wiring.run(workers, &ready, LowerHubController::new(caches, writer));
-    wiring.synced()
+    let held = HeldReport::new(&metrics);
+    let controller = LowerHubController::new(caches, writer, held.clone());
+    wiring.run(workers, &ready, controller);
+    (wiring.synced(), held)
 }
 
 /// Sends a heartbeat to the upper hub while it knows the state of the cells from this process.

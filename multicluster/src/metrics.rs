@@ -173,7 +173,7 @@ impl Metrics {
         );
         registry.register(
             "hub_contradictions",
-            "WorkloadDeployments that are held because nothing proves that their copies are on the hub in use",
+            "WorkloadDeployments and LowerHubs that are held because nothing proves that the hub in use is theirs",
             metrics.hub_contradictions.clone(),
         );
         registry.register(

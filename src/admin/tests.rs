@@ -57,6 +57,7 @@ impl Replica {
             caches: Vec::new(),
             projects: None,
             held_by_hub: None,
+            held_report: None,
             leadership: Leadership::without_election(),
             certificate: Some(certificate),
             webhook_ports: Vec::new(),

@@ -3,9 +3,10 @@
 use anyhow::{Context, ensure};
 use api::CellName;
 use api::identity::CLUSTER_SEPARATOR;
+use controllers::cell_controllers;
+use controllers::lower_hub_controllers::{self, HeldReport};
 use controllers::management_controllers::{self, Management};
 use controllers::runtime::Synced;
-use controllers::{cell_controllers, lower_hub_controllers};
 use kube::Client;
 use multicluster::{ProjectRegistry, clock};
 use tracing::warn;
@@ -23,6 +24,8 @@ pub(super) struct StartedControllers {
     /// Watches each project that discovery engages, and serves it to the management controllers. `None` if these
     /// controllers are not enabled.
     pub(super) management: Option<Management>,
+    /// Whether the report of a lower hub is held. `None` if its controller is not enabled.
+    pub(super) held_report: Option<HeldReport>,
 }
 
 /// Starts the enabled controllers.
@@ -61,8 +64,9 @@ pub(super) async fn start_controllers(
     let mut started = StartedControllers::default();
     if enable_lower_hub_controllers && let Some(own) = own {
         let config = lower_hub(context, config, own).await?;
-        let synced = lower_hub_controllers::start(&context.controllers, config);
+        let (synced, held) = lower_hub_controllers::start(&context.controllers, config);
         started.caches.push(synced);
+        started.held_report = Some(held);
     }
     if enable_cell_controllers && let Some(own) = own {
         let name: CellName = config.cluster_name.clone().context(

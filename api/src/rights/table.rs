@@ -172,6 +172,7 @@ pub const ROLES: &[Role] = &[
         rules: &[
             rule("cluster.karmada.io", "clusters", FOLLOW, "Know the state of the cells."),
             rule(COMPUTE, "lowerhubs", FOLLOW, "Know the state of the cells below further lower hubs.").without("Cells below further lower hubs are not reported."),
+            named(CORE, "namespaces", &[crate::DEFAULT_NAMESPACE], &[Get, Patch], "Identify the lower hub, and record the upper hub.").without("Nothing notices that the process reads another lower hub, or reports to another upper hub."),
         ],
     },
     Role {

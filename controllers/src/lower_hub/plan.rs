@@ -71,6 +71,7 @@ pub(super) fn status(observed: &Observed, former: Option<&LowerHubStatus>) -> Lo
         cell_count: as_number(count),
         cells,
         conditions: conditions.unwrap_or_default(),
+        hub_uid: former.and_then(|former| former.hub_uid.clone()),
         not_ready: as_number(not_ready),
     }
 }

@@ -1,8 +1,9 @@
 //! Tests of the controller of a lower hub. Both hubs are in-memory API servers.
 
-use api::LowerHubStatus;
 use api::karmada::Cluster;
-use apiserver::{ApiServer, Fault};
+use api::{DEFAULT_NAMESPACE, LowerHubStatus, annotations};
+use apiserver::{ApiServer, Fault, objects};
+use kube::ResourceExt;
 use multicluster::Metrics;
 use multicluster::cache::{ListLimiter, Reflector};
 use serde_json::{Value, json};
@@ -12,6 +13,7 @@ use super::triggers::all_cells;
 use super::*;
 use crate::fixtures::now;
 use crate::fixtures::servers::{context, converge, settle, take_writes};
+use crate::objects::Namespace;
 
 const SINCE: &str = "2026-11-21T09:30:00Z";
 const STATUS: &str = "patch lowerhubs/status dfw";
@@ -50,6 +52,7 @@ impl Hubs {
         let lower_hubs = Reflector::<LowerHub>::new("lower hub", &metrics);
         let caches = LowerHubCaches {
             name: CellName::new("dfw").unwrap(),
+            client: lower.client(),
             upper_hub: upper.client(),
             clusters: ClusterStates::new(clusters.cache()),
             lower_hubs: lower_hubs.cache(),
@@ -64,7 +67,11 @@ impl Hubs {
         Self {
             lower,
             upper,
-            controller: LowerHubController::new(Arc::new(caches), writer),
+            controller: LowerHubController::new(
+                Arc::new(caches),
+                writer,
+                HeldReport::new(&metrics),
+            ),
         }
     }
 
@@ -114,6 +121,63 @@ async fn the_upper_hub_knows_the_cells() {
 
     assert_eq!(hubs.outcome().await.unwrap(), Outcome::Again(CHECK));
     assert_eq!(take_writes(&[&hubs.lower, &hubs.upper]), [""; 0]);
+}
+
+/// The upper hub `upper` and the lower hub `lower` have recorded each other.
+#[tokio::test(start_paused = true)]
+async fn a_report_goes_from_the_recorded_lower_hub_to_the_recorded_upper_hub() {
+    let default = |uid: &str| objects::namespace(DEFAULT_NAMESPACE, uid);
+    let replacing = |uid: &str, former: &str| {
+        let mut default = default(uid);
+        default["metadata"]["annotations"] = json!({annotations::REPLACES_HUBS: former});
+        default
+    };
+    let hubs = Hubs::start(vec![lower_hub("dfw"), default("upper")]).await;
+    hubs.lower.put(default("lower"));
+    let writes = hubs.pass().await;
+    assert_eq!(writes, ["patch namespaces default", STATUS]);
+    let record = || {
+        let default = hubs.lower.get::<Namespace>("", DEFAULT_NAMESPACE).unwrap();
+        default
+            .annotations()
+            .get(annotations::UPPER_HUB_UID)
+            .cloned()
+    };
+    assert_eq!(record().as_deref(), Some("upper"));
+    assert_eq!(hubs.status().unwrap().hub_uid.as_deref(), Some("lower"));
+    let held = async |text: &str| {
+        hubs.lower.put(cluster("a9", "True"));
+        let error = hubs.outcome().await.expect_err(text);
+        let is_held = matches!(error, ReconcileError::Contradiction { .. });
+        assert!(is_held && error.to_string().contains(text), "{error}");
+        assert_eq!(take_writes(&[&hubs.lower, &hubs.upper]), [""; 0]);
+        assert!(!hubs.controller.caches.are_reported(), "no heartbeat");
+        hubs.controller.held.warning().expect(text);
+        hubs.lower.remove::<Cluster>("", "a9");
+    };
+    // Another upper hub has a LowerHub of this name, which has no status yet.
+    hubs.upper.put(default("another"));
+    hubs.upper.put(lower_hub("dfw"));
+    held("--federation-kubeconfig").await;
+    hubs.upper.put(replacing("another", "older, upper"));
+    assert_eq!(hubs.pass().await, ["patch namespaces default", STATUS]);
+    assert_eq!(record().as_deref(), Some("another"));
+    assert_eq!(hubs.controller.held.warning(), None);
+
+    // The process reads another lower hub.
+    hubs.lower.put(default("beside"));
+    held("--kubeconfig").await;
+    hubs.lower.put(replacing("beside", "lower"));
+    assert_eq!(hubs.pass().await, ["patch namespaces default", STATUS]);
+    assert_eq!(hubs.status().unwrap().hub_uid.as_deref(), Some("beside"));
+
+    // The roles of a former version.
+    for hub in [&hubs.lower, &hubs.upper] {
+        hub.fail(Fault::refuse(403).of::<Namespace>());
+    }
+    hubs.lower.put(cluster("a9", "True"));
+    assert_eq!(hubs.pass().await, [STATUS]);
+    assert_eq!(hubs.status().unwrap().hub_uid.as_deref(), Some("beside"));
 }
 
 /// The upper hub writes the conditions in the same status.

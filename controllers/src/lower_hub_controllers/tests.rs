@@ -47,7 +47,7 @@ async fn a_dead_cell_is_reported_at_once_and_a_heartbeat_is_not() {
         may_write: may_write.clone(),
         clock: now,
     };
-    let synced = start(&tasks, config);
+    let (synced, _) = start(&tasks, config);
     settle().await;
     assert_eq!(synced.pending(), [""; 0]);
     assert_eq!(upper.requests(), 0, "it may not write");

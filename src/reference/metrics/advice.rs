@@ -115,7 +115,7 @@ pub(super) const ADVICE: &[Advice] = &[
     advice(
         "compute_federation_hub_contradictions",
         &[],
-        "Above 0: WorkloadDeployments may have been written to another hub than the one in use. For them, nothing is written or deleted on the hub. See [The hub is another one](../operate/troubleshoot.md#the-hub-is-another-one).",
+        "Above 0: WorkloadDeployments may have been written to another hub than the one in use, or the process of a lower hub has another upper or lower hub than before. For them, nothing is written or deleted on the hub. See [The hub is another one](../operate/troubleshoot.md#the-hub-is-another-one).",
     ),
     advice(
         "compute_federation_quarantined_objects",

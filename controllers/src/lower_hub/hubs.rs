@@ -1,0 +1,133 @@
+//! The identities of a lower hub and of its upper hub, which record each other: the process of a lower hub reports
+//! neither to another upper hub nor the cells of another lower hub (docs/concepts/identity.md#lower-hubs).
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use api::{DEFAULT_NAMESPACE, LowerHub, annotations};
+use kube::{Client, Resource};
+use multicluster::Metrics;
+use serde_json::json;
+
+use super::LowerHubCaches;
+use crate::hub::identity::HubIdentity;
+use crate::lock::lock;
+use crate::objects::{Namespace, describe};
+use crate::runtime::hub_proof::require_no_contradiction;
+use crate::runtime::write::{Collection, Writer};
+use crate::runtime::{ReconcileContext, ReconcileError};
+
+/// The reason why the process of a lower hub reports nothing, if the two hubs do not record each other. `/readyz` shows
+/// it. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct HeldReport {
+    problem: Arc<Mutex<Option<String>>>,
+    metrics: Metrics,
+}
+
+impl HeldReport {
+    pub(crate) fn new(metrics: &Metrics) -> Self {
+        Self {
+            metrics: metrics.clone(),
+            problem: Arc::default(),
+        }
+    }
+
+    /// Notes the outcome of a report. An outage says nothing about the hubs.
+    pub(super) fn note(&self, reported: &Result<(), ReconcileError>) {
+        let problem = match reported {
+            Ok(()) => None,
+            Err(held @ ReconcileError::Contradiction { .. }) => Some(held.to_string()),
+            Err(_) => return,
+        };
+        self.metrics
+            .hub_contradictions(usize::from(problem.is_some()));
+        *lock(&self.problem) = problem;
+    }
+
+    /// Returns a line for `/readyz` if nothing is reported.
+    pub fn warning(&self) -> Option<String> {
+        let problem = lock(&self.problem).clone();
+        problem.map(|problem| format!("the cells are not reported: {problem}"))
+    }
+}
+
+impl fmt::Debug for HeldReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeldReport").finish_non_exhaustive()
+    }
+}
+
+/// Checks that the LowerHub is that of this lower hub, and that this upper hub is the one that the lower hub has
+/// recorded. Records the upper hub if there is no record yet, or if it replaces the recorded one. Returns the UID of the
+/// lower hub, if it is known.
+///
+/// # Errors
+///
+/// [`ReconcileError::Contradiction`] if it is another one, and the errors of the requests.
+pub(super) async fn require_each_other(
+    caches: &LowerHubCaches,
+    writer: &Writer,
+    context: &ReconcileContext,
+    lower_hub: &LowerHub,
+) -> Result<Option<String>, ReconcileError> {
+    let (upper, own) = (
+        default_of(&caches.upper_hub).await?,
+        default_of(&caches.client).await?,
+    );
+    let [upper, lower] = [&upper, &own].map(|it| HubIdentity::of(it.as_ref().map(Resource::meta)));
+    let record = own.as_ref().and_then(|own| recorded_upper_hub(own));
+    let status = lower_hub.status.as_ref();
+    let reported = status.and_then(|status| status.hub_uid.as_deref());
+    let problem = another_upper_hub(&upper, record).or_else(|| another_lower_hub(&lower, reported));
+    require_no_contradiction(problem, || describe(lower_hub))?;
+    if let (Some(own), Some(uid)) = (&own, upper.uid())
+        && record != Some(uid)
+    {
+        let namespaces = Collection::<Namespace>::of_plane(&caches.client, None);
+        let metadata = json!({"annotations": {annotations::UPPER_HUB_UID: uid}});
+        writer
+            .patch_metadata(context, &namespaces, own, metadata)
+            .await?;
+    }
+    Ok(lower.uid().map(str::to_owned))
+}
+
+/// Reads the Namespace that identifies a hub.
+async fn default_of(hub: &Client) -> Result<Option<Namespace>, ReconcileError> {
+    let namespaces = Collection::<Namespace>::of_plane(hub, None);
+    match namespaces.read(DEFAULT_NAMESPACE).await {
+        // The rights of a former version do not include Namespaces.
+        Err(error) if error.is_forbidden() => Ok(None),
+        answer => answer,
+    }
+}
+
+fn recorded_upper_hub(default: &Namespace) -> Option<&str> {
+    let annotations = default.meta().annotations.as_ref()?;
+    let recorded = annotations.get(annotations::UPPER_HUB_UID)?;
+    Some(recorded.as_str()).filter(|recorded| !recorded.is_empty())
+}
+
+/// Returns the problem if the upper hub in use is not the recorded one.
+fn another_upper_hub(upper: &HubIdentity, record: Option<&str>) -> Option<String> {
+    let (uid, record) = (upper.uid()?, record?);
+    (!upper.is_named_by(record)).then(|| {
+        format!(
+            "annotation {} of the lower hub's Namespace default names upper hub {record}, and the upper hub in use is {uid}: \
+             check --federation-kubeconfig",
+            annotations::UPPER_HUB_UID
+        )
+    })
+}
+
+/// Returns the problem if the LowerHub has the cells of another lower hub.
+fn another_lower_hub(lower: &HubIdentity, reported: Option<&str>) -> Option<String> {
+    let (uid, reported) = (lower.uid()?, reported?);
+    (!lower.is_named_by(reported)).then(|| {
+        format!(
+            "its status.hubUID names lower hub {reported}, and the lower hub of this process is {uid}: check --kubeconfig \
+             and discovery.clusterName"
+        )
+    })
+}
