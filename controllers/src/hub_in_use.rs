@@ -112,8 +112,8 @@ impl HubInUse {
 }
 
 impl Inner {
-    /// Returns whether the hub has the hub namespace of a Namespace of a project. Its name contains the UID of this
-    /// Namespace, so no other installation has it. No customer can write it.
+    /// Returns whether the hub has the hub namespace of a Namespace of a project, which has recorded this hub. Its name
+    /// contains the UID of this Namespace, so no other installation has it. No customer can write it.
     fn has_namespace_of_a_project(&self, identity: &HubIdentity) -> bool {
         let projects = self.projects.all();
         projects.iter().any(|(name, project)| {
@@ -126,7 +126,7 @@ impl Inner {
                 let is_there = hub_namespace.is_ok_and(|hub_namespace| {
                     seen(&hub_namespace, in_project.as_ref()) == UpstreamNamespace::There
                 });
-                is_there && recorded_hub(on_hub.meta()).is_none_or(|it| identity.is_named_by(it))
+                is_there && recorded_hub(on_hub.meta()).is_some_and(|it| identity.is_named_by(it))
             })
         })
     }
@@ -189,21 +189,22 @@ mod tests {
         let verdict = |planes: &FakePlanes| planes.hub_in_use.verdict();
         let is_another = |verdict: HubVerdict| matches!(verdict, HubVerdict::Another(_));
 
-        let planes = of(vec![hub_namespace()]).await;
-        assert_eq!(verdict(&planes), HubVerdict::Own);
-        let planes = of(vec![of_hub(hub_namespace(), Some(HUB_UID))]).await;
+        let own = || of_hub(hub_namespace(), Some(HUB_UID));
+        let planes = of(vec![own()]).await;
         assert_eq!(verdict(&planes), HubVerdict::Own);
 
         // A hub namespace that was copied from another hub, or that belongs to another Namespace of this name.
-        let planes = of(vec![of_hub(hub_namespace(), Some("another"))]).await;
-        assert!(is_another(verdict(&planes)));
-        let mut of_another = hub_namespace();
+        for record in [Some("another"), None] {
+            let planes = of(vec![of_hub(hub_namespace(), record)]).await;
+            assert!(is_another(verdict(&planes)), "{record:?}");
+        }
+        let mut of_another = own();
         of_another["metadata"]["name"] = "ns-2".into();
         let planes = of(vec![of_another]).await;
         assert!(is_another(verdict(&planes)));
 
         // The proof is noticed when it appears.
-        planes.hub.put(hub_namespace());
+        planes.hub.put(own());
         settle().await;
         sleep(USED).await;
         assert_eq!(verdict(&planes), HubVerdict::Own);
