@@ -13,9 +13,10 @@ mod record;
 mod refusal;
 pub(crate) mod triggers;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::karmada::ClusterOverridePolicy;
+use api::karmada::ResourceBinding;
 use api::reasons::workload_deployment::HUB_CONTRADICTED;
 use api::workload_deployment::{AVAILABLE, CELLS_REPORTING, INSTANCES_ENDED};
 use api::{
@@ -146,13 +147,19 @@ impl Federator {
         }
     }
 
-    /// Returns the policy with the rules of cells, if there is one. Returns `None` if that is unknown.
-    fn rules_policy(&self) -> Option<Option<Arc<ClusterOverridePolicy>>> {
+    /// Returns the stamps of the rules that the targets of a binding must have. Returns `None` if they are unknown.
+    fn rules_stamps<'b>(
+        &self,
+        binding: Option<&'b ResourceBinding>,
+    ) -> Option<BTreeMap<&'b str, Option<i64>>> {
         let policies = &self.hub.override_policies;
         if !policies.sync_state().borrow().is_current() {
             return None;
         }
-        policies.get("", POLICY).ok()
+        let policy = policies.get("", POLICY).ok()?;
+        let targets = binding.into_iter().flat_map(|it| &it.spec.clusters);
+        let targets = targets.map(|target| target.name.as_str());
+        Some(stamps_of(policy.as_deref().map(|it| &it.spec), targets))
     }
 
     /// Returns why the hub in use is that of another installation, if it is. A WorkloadDeployment that ends may only be
@@ -213,12 +220,7 @@ impl Federator {
         let hub = self.hub.identity()?;
         let namespace = self.hub.namespaces.get("", hub_namespace.as_str())?;
         require_confirmed_record(key, deployment, derived, namespace.as_deref())?;
-        let rules = self.rules_policy();
-        let targets = binding.iter().flat_map(|it| &it.spec.clusters);
-        let targets = targets.map(|target| target.name.as_str());
-        let stamps = rules
-            .as_ref()
-            .map(|policy| stamps_of(policy.as_deref().map(|it| &it.spec), targets));
+        let stamps = self.rules_stamps(binding.as_deref());
         let other_hub = self.other_hub(deployment, &hub)?;
         let plan = plan(&Observed {
             project: &key.project,

@@ -9,7 +9,7 @@ use super::Section;
 use super::citations::rust_files;
 
 /// Crate, name and meaning of a constant. The name is unique in its crate.
-const CONSTANTS: [(&str, &str, &str); 100] = [
+const CONSTANTS: [(&str, &str, &str); 102] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
