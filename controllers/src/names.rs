@@ -39,6 +39,11 @@ pub(crate) fn is_name_and_label(name: &str) -> bool {
     name.len() <= LABEL_VALUE_MAX && is_subdomain(name)
 }
 
+/// Returns whether the text can be the name of an object: a DNS-1123 subdomain of at most 253 characters.
+pub(crate) fn is_object_name(name: &str) -> bool {
+    name.len() <= OBJECT_NAME_MAX && is_subdomain(name)
+}
+
 /// Returns whether the text has the characters of a DNS-1123 subdomain. The length is not checked.
 fn is_subdomain(name: &str) -> bool {
     let is_label = |label: &str| {
@@ -81,8 +86,7 @@ pub(crate) fn derived(readable: &str, parts: &[&str]) -> impl Iterator<Item = St
 /// Returns candidate names as [`derived`], for a kind whose names are no label values. The readable name may have 253
 /// characters.
 pub(crate) fn derived_object_names(readable: &str, parts: &[&str]) -> impl Iterator<Item = String> {
-    let is_possible = readable.len() <= OBJECT_NAME_MAX && is_subdomain(readable);
-    let name = Some(readable.to_owned()).filter(|_| is_possible);
+    let name = Some(readable.to_owned()).filter(|name| is_object_name(name));
     name.into_iter().chain(hashed(readable, parts))
 }
 

@@ -382,11 +382,11 @@ impl ProjectLedger {
         self.ask(&self.writes, created).await
     }
 
-    /// Deletes exactly this claim.
+    /// Deletes exactly this version of this claim.
     ///
     /// # Errors
     ///
-    /// [`LedgerProblem`] if it is not known that the claim is deleted.
+    /// [`LedgerProblem`] if it is not known that the claim is deleted, also if it has changed since it was read.
     pub(super) async fn delete<C: Object<Scope = NamespaceResourceScope>>(
         &self,
         writer: &Writer,
@@ -395,8 +395,8 @@ impl ProjectLedger {
         claim: &C,
     ) -> Result<(), LedgerProblem> {
         let claims = Collection::<C>::new(&self.client, &upstream.namespace, None);
-        self.ask(&self.writes, writer.delete(context, &claims, claim))
-            .await
+        let deleted = writer.delete_unchanged(context, &claims, claim);
+        self.ask(&self.writes, deleted).await
     }
 
     fn claims(&self, upstream: &Upstream) -> Collection<'_, ResourceClaim> {

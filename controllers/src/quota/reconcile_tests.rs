@@ -36,8 +36,8 @@ struct System {
     project: ApiServer,
     controller: QuotaController,
     sweeper: QuotaSweeper,
-    /// The projects that the cell has refused to record.
-    unrecorded: Arc<Mutex<Vec<ProjectName>>>,
+    /// The projects for which the sweeper was woken.
+    left: Arc<Mutex<Vec<ProjectName>>>,
     _tasks: Tasks,
 }
 
@@ -115,12 +115,12 @@ impl System {
         let watches = watches_quota.then_some(watches);
         let ledgers = connect.map(|connect| Arc::new(Ledgers::new(connect, watches)));
         let (caches, metrics) = (&planes.caches, &planes.metrics);
-        let unrecorded = Arc::<Mutex<Vec<_>>>::default();
-        let note = {
-            let unrecorded = Arc::clone(&unrecorded);
-            move |project: &ProjectName| lock(&unrecorded).push(project.clone())
+        let woken = Arc::<Mutex<Vec<_>>>::default();
+        let wake = {
+            let woken = Arc::clone(&woken);
+            move |project: &ProjectName| lock(&woken).push(project.clone())
         };
-        let left = Arc::new(LeftClaims::new(Arc::clone(caches), note));
+        let left = Arc::new(LeftClaims::new(Arc::clone(caches), wake));
         let controller = QuotaController::new(
             Arc::clone(caches),
             ledgers.clone(),
@@ -133,7 +133,7 @@ impl System {
             project,
             controller,
             sweeper,
-            unrecorded,
+            left: woken,
             _tasks: tasks,
         }
     }

@@ -46,6 +46,10 @@ impl QuotaController {
                         continue;
                     };
                     info!(?key, problem = problem.message, "the claim is not deleted");
+                    if problem.remedy == Remedy::Repeat {
+                        // The quota system has decided about it meanwhile.
+                        continue;
+                    }
                     let Plan { step, look_again } =
                         end(&instance, &access.ledger, due_since, context.now());
                     match step {

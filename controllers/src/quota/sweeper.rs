@@ -18,7 +18,7 @@ use kube::Resource;
 use kube::core::PartialObjectMeta;
 use multicluster::{Metrics, Outcome};
 use tokio::time::Instant;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::ledger::{Ledgers, PartialClaim, ProjectLedger};
 use super::plan::intervals::{SWEPT, interval};
@@ -26,6 +26,7 @@ use super::plan::{LedgerProblem, Remedy};
 use crate::cell::CellCaches;
 use crate::hub::upstream::Upstream;
 use crate::lock::lock;
+use crate::runtime::error::FirstError;
 use crate::runtime::keys::{LedgerKey, ObjectKey};
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
@@ -112,19 +113,16 @@ impl QuotaSweeper {
             Ok(claims) => claims,
             Err(problem) => return Ok(Err(problem)),
         };
-        let mut claimed = Vec::with_capacity(claims.len());
-        for claim in claims {
-            if let Some(key) = owner(claim.meta()) {
-                let holder = self.holder(&key).await?;
-                claimed.push(Claimed { claim, holder });
-            }
-        }
-        let plan = sweep(claimed);
+        let plan = sweep(self.claimed(claims).await?);
         if !plan.is_clean {
             self.left.note_unclean(ledger.project()).await;
         }
         let mut first = None;
         for claim in &plan.delete {
+            // Its Instance may exist by now.
+            if self.current_holder(claim).await? != Holder::Gone {
+                continue;
+            }
             let Err(problem) = self.delete(context, ledger, claim).await else {
                 continue;
             };
@@ -156,16 +154,53 @@ impl QuotaSweeper {
         Ok(())
     }
 
-    /// Returns what is known of the Instance of a claim.
-    async fn holder(&self, key: &ObjectKey) -> Result<Holder, ReconcileError> {
-        if let Some(metadata) = self.cell.instances.metadata_of(&key.namespace, &key.name) {
-            return Ok(Holder::of(&metadata));
+    /// Returns the claims that are for an Instance of the cell, with what is known of it.
+    async fn claimed(
+        &self,
+        claims: Vec<PartialClaim>,
+    ) -> Result<Vec<Claimed<PartialClaim>>, ReconcileError> {
+        let mut claimed = Vec::with_capacity(claims.len());
+        for claim in claims {
+            let Some(key) = owner(claim.meta()) else {
+                continue;
+            };
+            let holder = match self.cell.instances.metadata_of(&key.namespace, &key.name) {
+                Some(instance) => Holder::of(&instance),
+                // The cache of Instances may be behind.
+                None => self.read_holder(&key).await?,
+            };
+            claimed.push(Claimed { claim, holder });
         }
-        // The cache of Instances may be behind.
+        Ok(claimed)
+    }
+
+    /// Asks the cell for the Instance of a claim.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError`] if no further Instance can be asked for at present.
+    async fn current_holder(&self, claim: &PartialClaim) -> Result<Holder, ReconcileError> {
+        match owner(claim.meta()) {
+            Some(key) => self.read_holder(&key).await,
+            None => Ok(Holder::Unknown),
+        }
+    }
+
+    async fn read_holder(&self, key: &ObjectKey) -> Result<Holder, ReconcileError> {
         let instances =
             Collection::<PartialObjectMeta<Instance>>::new(&self.cell.client, &key.namespace, None);
-        let instance = instances.read(&key.name).await?;
-        Ok(instance.map_or(Holder::Gone, |it| Holder::of(&it.metadata)))
+        match instances.read(&key.name).await {
+            Ok(instance) => Ok(instance.map_or(Holder::Gone, |it| Holder::of(&it.metadata))),
+            Err(error) => {
+                let mut errors = FirstError::default();
+                warn!(?key, %error, "it is not known whether the Instance of a claim exists");
+                errors.note(Err::<(), _>(error));
+                match errors.must_wait() {
+                    true => errors.result().map(|()| Holder::Unknown),
+                    false => Ok(Holder::Unknown),
+                }
+            }
+        }
     }
 
     /// Returns when a project that is not known to be clean is asked again.

@@ -16,6 +16,22 @@ async fn a_claim_ends_with_its_instance() {
     assert!(system.claim().is_none() && system.instance().is_none());
 }
 
+/// The quota system decides about the claim while it is deleted.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_changes_while_it_is_deleted_is_deleted_at_once() {
+    let system = System::start(new_instance()).await;
+    system.reconcile().await;
+    system.delete_instance().await;
+    let late = Fault::delay(Duration::from_secs(2)).times(1);
+    system.project.fail(late.on(&[apiserver::Verb::Delete]));
+    let change = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        system.grant(CLAIM);
+    };
+    assert_eq!(tokio::join!(system.reconcile(), change).0, Outcome::Settled);
+    assert!(system.claim().is_none() && system.instance().is_none());
+}
+
 /// I-31: another Instance must not get the quota while the machine runs. The two minutes begin when nothing else is
 /// awaited.
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,7 @@
 //! Tests of claims that Instances leave because they end without proof.
 
+use apiserver::Verb;
+
 use super::*;
 use crate::objects::Namespace;
 
@@ -182,8 +184,8 @@ async fn a_record_that_is_refused_holds_no_instance_up() {
     assert_eq!(system.reconcile_at(later).await, Outcome::Settled);
     assert!(system.instance().is_none());
     assert_eq!(record(&system), None);
-    let unrecorded = lock(&system.unrecorded).clone();
-    assert_eq!(unrecorded, [ProjectName::new("p").unwrap()]);
+    let left = lock(&system.left).clone();
+    assert_eq!(left, [ProjectName::new("p").unwrap()]);
     system.project.heal();
     tokio::time::sleep(Duration::from_secs(10)).await;
     system.sweep().await;
@@ -230,4 +232,86 @@ async fn a_project_that_gives_no_answer_is_asked_ever_more_rarely() {
     assert_eq!(waits, [10, 10, 60, 300]);
     assert_eq!(system.project.watches(), watches);
     assert!(record(&system).is_some());
+}
+
+/// I-31: the sweeper decides on a list that may be old when it deletes.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_has_changed_since_it_was_listed_stays() {
+    let system = with_left_claim().await;
+    system.project.heal();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let late = Fault::delay(Duration::from_secs(2));
+    system.project.fail(late.on(&[Verb::Delete]));
+    let change = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        system.grant(CLAIM);
+    };
+    let soon = Outcome::Again(Duration::from_secs(10));
+    assert_eq!(tokio::join!(system.sweep(), change).0, soon);
+    assert!(system.claim().is_some());
+    system.project.heal();
+    system.sweep().await;
+    assert!(system.claim().is_none());
+}
+
+/// I-31: an Instance can be made while other claims are deleted.
+#[tokio::test(start_paused = true)]
+async fn the_instance_of_a_claim_is_looked_for_directly_before_the_deletion() {
+    let system = with_left_claim().await;
+    system.project.heal();
+    let mut first = json!(system.claim().unwrap());
+    first["metadata"]["name"] = json!("a");
+    first["metadata"]["uid"] = json!("a");
+    first["metadata"]["annotations"] = json!({api::annotations::INSTANCE_NAME: "gone"});
+    system.project.put(first);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let late = Fault::delay(Duration::from_secs(2));
+    system.project.fail(late.on(&[Verb::Delete]));
+    let create = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        system.planes.cell.put(new_instance());
+    };
+    let soon = Outcome::Again(Duration::from_secs(10));
+    assert_eq!(tokio::join!(system.sweep(), create).0, soon);
+    let first = system.project.get::<ResourceClaim>("default", "a");
+    assert!(first.is_none() && system.claim().is_some());
+}
+
+/// Whoever may write claims in a project must not stop the sweeper there.
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_instance_cannot_be_asked_for_does_not_hold_up_the_others() {
+    let system = with_left_claim().await;
+    system.project.heal();
+    for (name, instance) in [("a", "../web"), ("b", "refused")] {
+        let mut other = json!(system.claim().unwrap());
+        other["metadata"]["name"] = json!(name);
+        other["metadata"]["uid"] = json!(name);
+        other["metadata"]["annotations"] = json!({api::annotations::INSTANCE_NAME: instance});
+        system.project.put(other);
+    }
+    system.planes.cell.fail(Fault::refuse(400).name("refused"));
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let soon = Outcome::Again(Duration::from_secs(10));
+    assert_eq!(system.sweep().await, soon);
+    assert!(system.claim().is_none());
+    for name in ["a", "b"] {
+        let other = system.project.get::<ResourceClaim>("default", name);
+        assert!(other.is_some(), "{name}");
+    }
+    // The record stays for the claim that may be left.
+    assert!(record(&system).is_some());
+}
+
+/// The watch reports no change of a record that has the project already.
+#[tokio::test(start_paused = true)]
+async fn the_sweeper_is_woken_for_each_claim_that_is_left() {
+    let system = System::start(new_instance()).await;
+    let context = ReconcileContext::new(now, None);
+    let project = ProjectName::new("p").unwrap();
+    let (left, writer) = (&system.controller.left, &system.controller.writer);
+    for times in 1..3 {
+        left.add(&context, writer, &project).await.unwrap();
+        assert_eq!(lock(&system.left).len(), times);
+    }
+    assert_eq!(system.writes(), [RECORD]);
 }

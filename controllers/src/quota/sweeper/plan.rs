@@ -4,6 +4,7 @@ use api::{finalizers, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 
+use crate::names;
 use crate::quota::claim::certain_instance_name;
 use crate::runtime::keys::ObjectKey;
 
@@ -16,6 +17,8 @@ pub(super) enum Holder {
     Ends,
     /// The cell does not have it, or `quota` has released it. It can still wait for the hub.
     Gone,
+    /// The cell gives no answer about it. Its claim stays.
+    Unknown,
 }
 
 impl Holder {
@@ -47,12 +50,14 @@ pub(super) struct Sweep<C> {
     pub(super) is_clean: bool,
 }
 
-/// Returns the Instance that a claim is for.
+/// Returns the Instance that a claim is for. Returns `None` if no Instance can have this name.
 pub(super) fn owner(claim: &ObjectMeta) -> Option<ObjectKey> {
     let namespace = claim.labels.as_ref()?.get(labels::INSTANCE_NAMESPACE)?;
-    Some(ObjectKey {
+    let name = certain_instance_name(claim)?;
+    let is_possible = names::is_object_name(namespace) && names::is_object_name(name);
+    is_possible.then(|| ObjectKey {
         namespace: namespace.clone(),
-        name: certain_instance_name(claim)?.to_owned(),
+        name: name.to_owned(),
     })
 }
 
@@ -94,6 +99,7 @@ mod tests {
             // A claim that is being deleted may stay for long.
             (vec![("a", true, Holder::Gone)], vec![], false),
             (vec![("a", false, Holder::Ends)], vec![], false),
+            (vec![("a", false, Holder::Unknown)], vec![], false),
             (
                 vec![
                     ("a", false, Holder::Lives),
@@ -154,6 +160,10 @@ mod tests {
             json!({"name": "any", "labels": labels}),
             json!({"name": "instance-web-1"}),
             json!({"name": "instance-dfw1-web-1", "labels": labels}),
+            json!({"name": "any", "labels": labels, "annotations": {api::annotations::INSTANCE_NAME: "../web"}}),
+            json!({"name": "instance-web-1", "labels": {
+                labels::SOURCE_CLUSTER: "dfw1", labels::INSTANCE_NAMESPACE: "NS_1",
+            }}),
         ] {
             assert_eq!(of(other), None);
         }

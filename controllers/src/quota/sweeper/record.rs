@@ -28,21 +28,22 @@ pub(crate) struct LeftClaims {
     clean: Mutex<HashMap<ProjectName, Instant>>,
     /// The projects that the cell has refused to record. They are forgotten with this process.
     unrecorded: sync::Mutex<HashSet<ProjectName>>,
-    /// Called with each of them. No watch reports it.
-    on_unrecorded: Box<dyn Fn(&ProjectName) + Send + Sync>,
+    /// Called with each project in which an Instance leaves a claim. No watch reports one that is in the record already,
+    /// or that the cell refuses to record.
+    on_left: Box<dyn Fn(&ProjectName) + Send + Sync>,
 }
 
 impl LeftClaims {
-    /// Makes the record. `on_unrecorded` is called with a project that the cell refuses to record.
+    /// Makes the record. `on_left` is called with each project in which an Instance leaves a claim.
     pub(crate) fn new(
         cell: Arc<CellCaches>,
-        on_unrecorded: impl Fn(&ProjectName) + Send + Sync + 'static,
+        on_left: impl Fn(&ProjectName) + Send + Sync + 'static,
     ) -> Self {
         Self {
             cell,
             clean: Mutex::default(),
             unrecorded: sync::Mutex::default(),
-            on_unrecorded: Box::new(on_unrecorded),
+            on_left: Box::new(on_left),
         }
     }
 
@@ -72,12 +73,12 @@ impl LeftClaims {
         match added {
             Err(error) if error.lasting_refusal().is_some() => {
                 lock(&self.unrecorded).insert(project.clone());
-                (self.on_unrecorded)(project);
                 warn!(%project, %error, "claims that Instances leave in the project are forgotten with this process");
-                Ok(())
             }
-            added => added,
+            added => added?,
         }
+        (self.on_left)(project);
+        Ok(())
     }
 
     /// Notes that nothing was found in a project. If nothing was found for this time, and no Instance has left a claim
