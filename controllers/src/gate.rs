@@ -10,6 +10,7 @@ use api::instance::{
     NETWORK_GATE, NETWORK_READY, QUOTA_GATE, QUOTA_GRANTED, REFERENCED_DATA_GATE,
     REFERENCED_DATA_READY,
 };
+use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use crate::runtime::write::{Collection, Writer};
@@ -114,7 +115,8 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// The errors of [`Writer::remove_item`]: also if the spec of the Instance has changed since it was read.
+    /// The errors of [`Writer::remove_item`]: also if the spec of the Instance has changed since it was read, or if it was
+    /// suspended meanwhile.
     pub(crate) async fn open(
         &self,
         writer: &Writer,
@@ -126,8 +128,16 @@ impl Gate {
             return Ok(None);
         };
         let item = (LIST, position, self.name);
+        let suspended = instance.status.as_ref().and_then(|it| it.suspended);
+        let mut unchanged = vec![("/status/suspended".to_owned(), json!(suspended))];
+        let record = self.record;
+        if let Some((key, value)) = record.and_then(|key| instance.annotations().get_key_value(key))
+        {
+            let path = format!("/metadata/annotations/{}", key.replace('/', "~1"));
+            unchanged.push((path, json!(value)));
+        }
         let opened = writer
-            .remove_item(context, to, instance, item, self.record)
+            .remove_item(context, to, instance, item, &unchanged)
             .await?;
         Ok(Some(opened))
     }
@@ -144,6 +154,7 @@ pub(crate) fn list(gates: &[Gate]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures::servers::{CellPlanes, HUB_NAMESPACE, context};
     use crate::fixtures::{self, instance, object};
 
     #[test]
@@ -161,5 +172,34 @@ mod tests {
         };
         assert_eq!(step(None), Some(GateStep::Open));
         assert_eq!(step(Some(true)), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_gate_does_not_open_if_the_instance_was_suspended_meanwhile() {
+        let planes = CellPlanes::start(vec![json!(instance(HUB_NAMESPACE, "web-0"))], vec![]).await;
+        let cell = &planes.cell;
+        let writer = Writer::new("quota", &planes.metrics);
+        let to = Collection::new(&planes.caches.client, HUB_NAMESPACE, None);
+        for (before, after, opens) in [
+            (json!({}), json!({"suspended": true}), false),
+            (json!({}), json!({}), true),
+            (
+                json!({"suspended": false}),
+                json!({"suspended": true}),
+                false,
+            ),
+        ] {
+            cell.modify::<Instance>(HUB_NAMESPACE, "web-0", |it| {
+                let gates = json!([{"name": QUOTA.name}]);
+                it["spec"]["controller"] = json!({"templateHash": "h", "schedulingGates": gates});
+                it["status"] = before.clone();
+            });
+            let seen: Instance = cell.get(HUB_NAMESPACE, "web-0").unwrap();
+            cell.modify::<Instance>(HUB_NAMESPACE, "web-0", |it| it["status"] = after.clone());
+            let opened = QUOTA.open(&writer, &context(), &to, &seen).await;
+            assert_eq!(opened.is_ok(), opens, "{before} {after}");
+            let stored: Instance = cell.get(HUB_NAMESPACE, "web-0").unwrap();
+            assert_eq!(QUOTA.is_closed(&stored), !opens, "{before} {after}");
+        }
     }
 }

@@ -195,7 +195,7 @@ async fn a_gate_is_set_at_the_creation_only() {
     let context = crate::fixtures::servers::context();
     let item = ("/spec/controller/schedulingGates", 0, QUOTA_GATE);
     writer
-        .remove_item(&context, &to, &instance(), item, None)
+        .remove_item(&context, &to, &instance(), item, &[])
         .await
         .unwrap();
     settle().await;

@@ -250,11 +250,12 @@ impl Writer {
 
     /// Removes the item of this name from a list, and returns the object as the API server stored it. The arguments are
     /// the JSON pointer of the list, the position of the item, and its name. Other writers may change the status
-    /// meanwhile, but not the annotation `unchanged`, if the object has it.
+    /// meanwhile, but not the `unchanged` fields: JSON pointers and the values that the object has there. Null stands for
+    /// a field that its parent does not have.
     ///
     /// # Errors
     ///
-    /// [`ReconcileError::Api`], also if the spec, the annotation or the position of the item has changed since the
+    /// [`ReconcileError::Api`], also if the spec, one of these fields or the position of the item has changed since the
     /// object was read.
     pub(crate) async fn remove_item<K: Object>(
         &self,
@@ -262,7 +263,7 @@ impl Writer {
         to: &Collection<'_, K>,
         object: &K,
         (list, position, item): (&str, usize, &str),
-        unchanged: Option<&str>,
+        unchanged: &[(String, Value)],
     ) -> Result<K> {
         let name = object.name_any();
         let generation = object.meta().generation;
@@ -271,12 +272,10 @@ impl Writer {
             json!({"op": "test", "path": "/metadata/generation", "value": generation}),
             json!({"op": "test", "path": format!("{list}/{position}/name"), "value": item}),
         ];
-        if let Some((key, value)) =
-            unchanged.and_then(|key| object.annotations().get_key_value(key))
-        {
-            let path = format!("/metadata/annotations/{}", key.replace('/', "~1"));
-            steps.push(json!({"op": "test", "path": path, "value": value}));
-        }
+        let unchanged = unchanged.iter();
+        steps.extend(
+            unchanged.map(|(path, value)| json!({"op": "test", "path": path, "value": value})),
+        );
         steps.push(json!({"op": "remove", "path": format!("{list}/{position}")}));
         let patch = json_patch(Value::Array(steps))?;
         let patched = to.api.patch(&name, &self.patch_params(), &patch).await;

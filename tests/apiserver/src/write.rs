@@ -278,6 +278,18 @@ fn of_part(manager: &str, part: ObjectPart) -> String {
     format!("{manager} {part:?}")
 }
 
+/// Returns a JSON patch without the tests for null of fields that the object does not have. For an API server, such a
+/// test succeeds.
+fn without_absent_nulls(patch: json_patch::Patch, object: &Value) -> json_patch::Patch {
+    let is_needed = |operation: &json_patch::PatchOperation| match operation {
+        json_patch::PatchOperation::Test(test) => {
+            !test.value.is_null() || object.pointer(test.path.as_str()).is_some()
+        }
+        _ => true,
+    };
+    json_patch::Patch(patch.0.into_iter().filter(is_needed).collect())
+}
+
 fn changed(
     existing: &Value,
     part: ObjectPart,
@@ -289,6 +301,7 @@ fn changed(
         ObjectChange::Put(body) => next = body,
         ObjectChange::Merge(body) => json_patch::merge(&mut next, &body),
         ObjectChange::Json(patch) => {
+            let patch = without_absent_nulls(patch, existing);
             json_patch::patch(&mut next, &patch).map_err(|_| Refusal::patch_fails())?;
         }
         ObjectChange::Apply {
