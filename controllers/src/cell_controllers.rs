@@ -29,7 +29,7 @@ use crate::outdated_copies::OutdatedCopies;
 pub use crate::quota::ConnectLedger;
 use crate::quota::sweeper::QuotaSweeper;
 use crate::quota::sweeper::record::LeftClaims;
-use crate::quota::{Ledgers, QuotaController, QuotaWatches, ReplacementQuota};
+use crate::quota::{Ledgers, QuotaController, QuotaWatches, ReplacementQuota, is_stray};
 use crate::runtime::Clock;
 use crate::runtime::keys::{ClaimKey, LedgerKey, ObjectKey};
 use crate::runtime::triggers::lookups::CellLookups;
@@ -226,7 +226,16 @@ fn quota_watches(
         tasks: tasks.clone(),
         metrics: metrics.clone(),
         lists: ListLimiter::default(),
-        on_claim: wake(CellSource::Claims),
+        on_claim: {
+            let (cell, queues) = (Arc::clone(cell), queues.clone());
+            Arc::new(move |project: &ProjectName, change: Change<'_>| {
+                // No key of an Instance leads to the project of such a claim.
+                if change.current.is_some_and(|claim| is_stray(&cell, claim)) {
+                    queues.sweeper.add(LedgerKey(project.clone()));
+                }
+                queues.wake(CellSource::Claims, change, &cell);
+            })
+        },
         on_bucket: wake(CellSource::Buckets),
     }
 }

@@ -41,11 +41,12 @@ use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use crate::waiting::WaitingInstances;
+pub(crate) use claim::is_stray;
 pub use ledger::ConnectLedger;
 pub(crate) use ledger::{Ledgers, QuotaWatches};
 use plan::{
-    Ledger, Observed, Plan, QuotaStep, Try, fits, is_denied, is_granted, is_managed, is_pending,
-    is_put_off, is_settled, plan, waiting_since,
+    Ledger, Observed, Plan, QuotaStep, Try, fits, holds_denied_part, is_denied, is_denied_claim,
+    is_granted, is_managed, is_pending, is_put_off, is_settled, plan, waiting_since,
 };
 pub(crate) use replacement::{Held, ReplacementQuota, asked_again};
 use sweeper::record::LeftClaims;
@@ -200,9 +201,16 @@ impl QuotaController {
                     }
                 }
                 Some(QuotaStep::DeleteClaim) => self.delete(context, key, &mut access).await,
-                Some(step) => match self.write(context, &instance, step).await? {
-                    Some(written) => instance = Arc::new(written),
-                    None => return Ok(Outcome::Settled),
+                Some(step) => match self.write(context, &instance, step).await {
+                    Ok(Some(written)) => instance = Arc::new(written),
+                    Ok(None) => return Ok(Outcome::Settled),
+                    Err(error) => {
+                        // What the claim holds must not depend on what the Instance shows.
+                        if holds_denied_part(&access.ledger) {
+                            self.delete(context, key, &mut access).await;
+                        }
+                        return Err(error);
+                    }
                 },
             }
         }
@@ -310,9 +318,12 @@ impl QuotaController {
                 at: created.0,
                 had_room: false,
                 is_answered: true,
+                is_denied: false,
             };
             let mut tries = self.tries();
-            tries.entry(key.clone()).or_insert(found).is_answered = true;
+            let last = tries.entry(key.clone()).or_insert(found);
+            last.is_answered = true;
+            last.is_denied = is_denied_claim(claim);
         }
     }
 
@@ -322,13 +333,15 @@ impl QuotaController {
             at: context.now(),
             had_room,
             is_answered: false,
+            is_denied: false,
         };
         self.tries().insert(key.clone(), new);
     }
 
-    /// Returns whether the API server of the project can make a claim later, because a request had no answer.
+    /// Returns whether the API server of the project can make a claim later, because a request had no answer. A request of
+    /// a former process can have had none, unless a claim was found since.
     fn may_come_late(&self, key: &ClaimKey) -> bool {
-        self.last_try(key).is_some_and(|last| !last.is_answered)
+        self.last_try(key).is_none_or(|last| !last.is_answered)
     }
 
     /// Records since when an Instance waits. Without a waiting Instance, it does not matter what quota a project has left.

@@ -26,7 +26,7 @@ pub(super) struct ClaimTarget {
     project: Arc<ProjectLedger>,
     upstream: Upstream,
     /// The name of a new claim.
-    free_name: String,
+    free_name: Option<String>,
 }
 
 impl ClaimAccess {
@@ -97,12 +97,9 @@ impl QuotaController {
             return;
         };
         let claimant = self.claimant(key);
-        let body = claim::body(
-            &target.free_name,
-            (&claimant, uid),
-            &target.upstream,
-            requests,
-        );
+        let readable = || claimant.names().into_iter().next().unwrap_or_default();
+        let name = target.free_name.clone().unwrap_or_else(readable);
+        let body = claim::body(&name, (&claimant, uid), &target.upstream, requests);
         let created = target
             .project
             .create(&self.writer, context, &target.upstream, &body)

@@ -6,12 +6,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde_json::{Value, json};
 
+use crate::cell::CellCaches;
 use crate::hub::upstream::Upstream;
 use crate::names;
 use crate::objects::StringMap;
 
 /// How the names of claims begin. Claims of other kinds are in the same namespace.
 const PREFIX: &str = "instance-";
+/// How many names a claim can have.
+const NAMES: usize = 4;
+/// How many of them are usual. The others are used if claims of others have these.
+const USUAL: usize = 2;
 
 /// An Instance of a cell.
 #[derive(Clone, Copy, Debug)]
@@ -23,17 +28,13 @@ pub(super) struct Claimant<'a> {
 }
 
 impl Claimant<'_> {
-    /// Returns the names of the claim: the readable one, and one with a hash. The hash is used if another Instance has
-    /// taken the readable name. This happens if `<cell>-<instance>` is equal for two cells, and if the project's
-    /// namespace was deleted and created again, because the Instances of both namespaces can exist together.
-    pub(super) fn names(&self) -> [String; 2] {
+    /// Returns the names that a new claim can have: the readable one, and others with a hash. A hash is used if another
+    /// Instance has taken the readable name. This happens if `<cell>-<instance>` is equal for two cells, and if the
+    /// project's namespace was deleted and created again, because the Instances of both namespaces can exist together.
+    pub(super) fn names(&self) -> Vec<String> {
         let readable = format!("{PREFIX}{}-{}", self.cell, self.name);
-        let hash = names::hash(&[self.cell.as_str(), self.namespace, self.name]);
-        let hashed = names::with_hash(&readable, &hash);
-        match names::is_name_and_label(&readable) {
-            true => [readable, hashed],
-            false => [hashed.clone(), hashed],
-        }
+        let parts = [self.cell.as_str(), self.namespace, self.name];
+        names::derived(&readable, &parts).take(NAMES).collect()
     }
 
     /// Returns the name that the Go manager gave to the claim. It does not contain the cell.
@@ -41,12 +42,17 @@ impl Claimant<'_> {
         format!("{PREFIX}{}", self.name)
     }
 
-    /// Returns all names that the claim can have, each once.
-    pub(super) fn all_names(&self) -> Vec<String> {
-        let mut names = Vec::from(self.names());
-        names.dedup();
+    /// Returns the names that the claim has if nobody else takes them, and the one of the Go manager.
+    pub(super) fn usual_names(&self) -> Vec<String> {
+        let mut names = self.names();
+        names.truncate(USUAL);
         names.push(self.former_name());
         names
+    }
+
+    /// Returns the other names that the claim can have.
+    pub(super) fn further_names(&self) -> Vec<String> {
+        self.names().split_off(USUAL)
     }
 
     /// Returns whether a claim with this metadata is for this Instance. A claim of another cell, and a claim of a
@@ -85,6 +91,13 @@ pub(super) fn instance_name(claim: &ObjectMeta) -> Option<&str> {
         .and_then(|annotations| annotations.get(annotations::INSTANCE_NAME))
         .map(String::as_str)
         .or_else(|| claim.name.as_deref()?.strip_prefix(PREFIX))
+}
+
+/// Returns whether the cell does not have the Namespace of the Instance of a claim.
+pub(crate) fn is_stray(cell: &CellCaches, claim: &ObjectMeta) -> bool {
+    let labels = claim.labels.as_ref();
+    let namespace = labels.and_then(|it| it.get(labels::INSTANCE_NAMESPACE));
+    namespace.is_some_and(|name| cell.namespaces.metadata_of("", name).is_none())
 }
 
 /// Returns whether a claim was made for a former Instance of the same name. A claim of the Go manager, or of a former
@@ -183,7 +196,8 @@ mod tests {
         for name in [long.as_str(), "Web_0"] {
             let names = claimant(&dfw, "ns-1", name).names();
             assert!(names.iter().all(|name| names::is_name_and_label(name)));
-            assert_eq!(names[0], names[1]);
+            let different: std::collections::BTreeSet<_> = names.iter().collect();
+            assert_eq!(different.len(), NAMES);
         }
     }
 
@@ -264,8 +278,8 @@ mod tests {
                 "resourceRef": project,
             },
         });
-        let [name, _] = claimant.names();
-        let body = body(&name, (&claimant, "uid-1"), &upstream(), &requests);
+        let name = &claimant.names()[0];
+        let body = body(name, (&claimant, "uid-1"), &upstream(), &requests);
         assert_eq!(body, expected);
     }
 }

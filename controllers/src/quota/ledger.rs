@@ -6,7 +6,7 @@
 mod pause;
 mod watches;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -26,8 +26,9 @@ use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
 use super::bounded::bounded;
-use super::claim::Claimant;
+use super::claim::{Claimant, is_stray};
 use super::plan::{LedgerProblem, Remedy};
+use crate::cell::CellCaches;
 use crate::hub::upstream::Upstream;
 use crate::lock::lock;
 use crate::objects::is_terminating;
@@ -56,9 +57,9 @@ pub(crate) struct Ledgers {
     connect: ConnectLedger,
     /// `None` if claims are only read.
     watches: Option<Arc<QuotaWatches>>,
-    /// Whether a project was found. Only then, the absence of a project proves that it is gone: another control plane
-    /// would have none of the projects.
-    has_projects: Arc<AtomicBool>,
+    /// The projects that were found since the process has started, also those that are not used any more. Only for them,
+    /// the answer that there is no such project proves that it is gone: another control plane never had it.
+    found: Arc<Mutex<HashSet<ProjectName>>>,
     projects: Mutex<HashMap<ProjectName, Arc<ProjectLedger>>>,
 }
 
@@ -69,8 +70,9 @@ pub(super) struct ProjectLedger {
     /// The pause of reads, and that of writes: the admission of the API server can fail while reads are answered.
     reads: Mutex<Pause>,
     writes: Mutex<Pause>,
-    /// The same as in [`Ledgers`].
-    has_projects: Arc<AtomicBool>,
+    /// Whether the project is in `found`, and this set of [`Ledgers`].
+    was_found: AtomicBool,
+    found: Arc<Mutex<HashSet<ProjectName>>>,
     watches: Option<Arc<QuotaWatches>>,
     /// The claims of this cell, as far as the watch reports them. The watch begins with the first Instance.
     watched: OnceLock<WatchedClaims>,
@@ -81,11 +83,19 @@ pub(super) struct ProjectLedger {
 }
 
 /// The claim of an Instance, and the name that a new claim gets.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct FoundClaim {
     pub(super) claim: Option<ResourceClaim>,
-    /// A name that no claim of another Instance has.
-    pub(super) free_name: String,
+    /// A name that no claim of another Instance has. A claim that was found has none if it was made under another scheme
+    /// of names.
+    pub(super) free_name: Option<String>,
+}
+
+impl FoundClaim {
+    /// Returns whether there is a claim that is not terminating.
+    fn is_staying(&self) -> bool {
+        self.claim.as_ref().is_some_and(|it| !is_terminating(it))
+    }
 }
 
 /// The quota that a project has left.
@@ -156,7 +166,7 @@ impl Ledgers {
         Self {
             connect,
             watches: watches.map(Arc::new),
-            has_projects: Arc::default(),
+            found: Arc::default(),
             projects: Mutex::default(),
         }
     }
@@ -200,7 +210,8 @@ impl Ledgers {
             client,
             reads: Mutex::default(),
             writes: Mutex::default(),
-            has_projects: Arc::clone(&self.has_projects),
+            was_found: AtomicBool::new(lock(&self.found).contains(project)),
+            found: Arc::clone(&self.found),
             buckets: Mutex::default(),
             listed: Mutex::default(),
         });
@@ -249,33 +260,63 @@ impl ProjectLedger {
         claimant: &Claimant<'_>,
         upstream: &Upstream,
     ) -> Result<FoundClaim, LedgerProblem> {
-        let claims = self.claims(upstream);
-        let [readable, hashed] = claimant.names();
-        let mut found = FoundClaim {
-            claim: None,
-            free_name: readable.clone(),
+        let (usual, further) = (claimant.usual_names(), claimant.further_names());
+        let mut found = FoundClaim::default();
+        self.look_at(claimant, upstream, usual, &mut found).await?;
+        // Whoever has taken a usual name may be gone by now, so the claim can have another name at any time.
+        let is_seen = |name: &String| {
+            let watched = self.watched.get();
+            watched.is_some_and(|watched| watched.get(&upstream.namespace, name).is_some())
         };
-        for name in claimant.all_names() {
-            let Some(claim) = self.ask(&self.reads, claims.read(&name)).await? else {
-                continue;
-            };
-            if !claimant.owns(claim.meta()) {
-                // Whoever has taken the readable name may be gone later, so the claim can have the other name at any
-                // time.
-                if name == readable {
-                    found.free_name.clone_from(&hashed);
-                }
-                continue;
-            }
-            let is_ending = is_terminating(&claim);
-            if found.claim.is_none() || !is_ending {
-                found.claim = Some(claim);
-            }
-            if !is_ending {
-                break;
-            }
+        let must_look =
+            found.free_name.is_none() || !self.follows_claims() || further.iter().any(is_seen);
+        if !found.is_staying() && must_look {
+            self.look_at(claimant, upstream, further, &mut found)
+                .await?;
+        }
+        if found.claim.is_none() && found.free_name.is_none() {
+            let names = claimant.names().join(", ");
+            return Err(LedgerProblem {
+                reason: reason::MISCONFIGURED,
+                message: format!(
+                    "all names that the ResourceClaim can have are taken by claims of others: {names}"
+                ),
+                remedy: Remedy::Correct,
+            });
         }
         Ok(found)
+    }
+
+    /// Reads the claims of these names, until one is a claim of the Instance that stays.
+    async fn look_at(
+        &self,
+        claimant: &Claimant<'_>,
+        upstream: &Upstream,
+        names: Vec<String>,
+        found: &mut FoundClaim,
+    ) -> Result<(), LedgerProblem> {
+        let claims = self.claims(upstream);
+        for name in names {
+            if found.is_staying() {
+                break;
+            }
+            let claim = self.ask(&self.reads, claims.read(&name)).await?;
+            let is_taken = claim
+                .as_ref()
+                .is_some_and(|claim| !claimant.owns(claim.meta()));
+            if is_taken {
+                continue;
+            }
+            if claimant.names().contains(&name) {
+                found.free_name.get_or_insert(name);
+            }
+            if let Some(claim) = claim
+                && (found.claim.is_none() || !is_terminating(&claim))
+            {
+                found.claim = Some(claim);
+            }
+        }
+        Ok(())
     }
 
     /// Returns whether the watch shows all claims.
@@ -292,10 +333,10 @@ impl ProjectLedger {
         let Some(watched) = self.watched.get() else {
             return Vec::new();
         };
-        let names = claimant.all_names();
+        let names = claimant.usual_names().into_iter();
         let claims = names
-            .iter()
-            .filter_map(|name| watched.get(&upstream.namespace, name));
+            .chain(claimant.further_names())
+            .filter_map(|name| watched.get(&upstream.namespace, &name));
         claims.filter(|claim| claimant.owns(claim.meta())).collect()
     }
 
@@ -352,6 +393,12 @@ impl ProjectLedger {
         let left = Arc::new(left);
         *lock(&self.listed) = Some((Instant::now(), Arc::clone(&left)));
         Ok(Some(left))
+    }
+
+    /// Returns whether the watch shows a claim in whose Namespace of the cell no Instance can be.
+    pub(super) fn has_stray_claims(&self, cell: &CellCaches) -> bool {
+        let watched = self.watched.get();
+        watched.is_some_and(|watched| watched.metadata().iter().any(|it| is_stray(cell, it)))
     }
 
     /// Returns whether the quota that is left is watched.
@@ -415,7 +462,9 @@ impl ProjectLedger {
         let error = match timeout(PATIENCE, request).await {
             Ok(Ok(answer)) => {
                 self.note_answer(pause);
-                self.has_projects.store(true, Ordering::Relaxed);
+                if !self.was_found.swap(true, Ordering::Relaxed) {
+                    lock(&self.found).insert(self.project.clone());
+                }
                 return Ok(answer);
             }
             Ok(Err(error)) => error,
@@ -427,8 +476,8 @@ impl ProjectLedger {
         match refusal(&self.project, &error) {
             Some(mut problem) => {
                 self.note_answer(pause);
-                let has_projects = self.has_projects.load(Ordering::Relaxed);
-                if problem.remedy == Remedy::ProjectGone && !has_projects {
+                let was_found = self.was_found.load(Ordering::Relaxed);
+                if problem.remedy == Remedy::ProjectGone && !was_found {
                     problem.remedy = Remedy::Correct;
                 }
                 Err(problem)

@@ -36,8 +36,9 @@ const ROOM: Duration = Duration::from_secs(2);
 /// Divisor of the interval after which a claim is made anew that was denied although the project was seen to have the
 /// amounts left.
 const ROOM_PART: u32 = 8;
-/// How long something that is about to change is waited for: a claim that is being deleted, or a change of another
-/// writer.
+/// The longest wait before a claim is written again that another writer has changed.
+const DISPUTED: Duration = Duration::from_secs(15);
+/// How long something that is about to change is waited for.
 const SOON: Duration = Duration::from_secs(1);
 
 /// The claim of an Instance, as far as it is known.
@@ -98,6 +99,8 @@ pub(super) struct Try {
     pub(super) had_room: bool,
     /// Whether the API server has answered. Without an answer, it can make the claim later.
     pub(super) is_answered: bool,
+    /// Whether the quota system has denied the claim. The condition of the Instance says so too, if it could be written.
+    pub(super) is_denied: bool,
 }
 
 /// The next step.
@@ -120,6 +123,8 @@ pub(super) enum QuotaStep {
 pub(super) enum ClaimProof {
     /// There is no claim.
     NoClaim,
+    /// The project does not exist. It can be restored, with the claim.
+    ProjectGone,
     /// The claim may still exist. It is deleted later.
     None,
 }
@@ -185,6 +190,17 @@ pub(super) fn is_pending(claim: &ResourceClaim) -> bool {
     decision(claim) == ClaimDecision::Pending
 }
 
+/// Returns whether the quota system has denied this claim.
+pub(super) fn is_denied_claim(claim: &ResourceClaim) -> bool {
+    matches!(decision(claim), ClaimDecision::Denied(_))
+}
+
+/// Returns whether a claim is denied, and holds quota nevertheless.
+pub(super) fn holds_denied_part(ledger: &Ledger) -> bool {
+    matches!(ledger, Ledger::Known(Some(claim))
+        if is_denied_claim(claim) && decision::holds_something(claim) && !is_terminating(claim.as_ref()))
+}
+
 /// Returns whether a claim was made for this Instance, and for these amounts.
 pub(super) fn fits(
     claim: &ResourceClaim,
@@ -238,7 +254,9 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
 /// Plans for an Instance that needs no quota now. A claim can be left from before the suspension.
 fn put_off(observed: &Observed<'_>) -> Plan {
     match observed.ledger {
-        Ledger::Known(Some(claim)) if is_terminating(claim.as_ref()) => Plan::after(SOON),
+        Ledger::Known(Some(claim)) if is_terminating(claim.as_ref()) => {
+            Plan::after(until_gone(observed, claim))
+        }
         Ledger::Known(Some(_)) => Plan::step(QuotaStep::DeleteClaim),
         Ledger::Failed(problem) => {
             let age = age(observed.instance.meta(), observed.now);
@@ -251,7 +269,7 @@ fn put_off(observed: &Observed<'_>) -> Plan {
 /// Plans for an Instance with a claim.
 fn of_claim(observed: &Observed<'_>, claim: &ResourceClaim) -> Plan {
     if is_terminating(claim) {
-        return Plan::after(SOON);
+        return ending_claim(observed, claim);
     }
     // A machine that runs keeps a claim of another size, or of a former Instance. Without the claim, it could lose its
     // quota.
@@ -280,6 +298,38 @@ fn of_claim(observed: &Observed<'_>, claim: &ResourceClaim) -> Plan {
             }
         }
     }
+}
+
+/// Plans for an Instance whose claim is being deleted. It can have finalizers of other programs.
+fn ending_claim(observed: &Observed<'_>, claim: &ResourceClaim) -> Plan {
+    let instance = observed.instance;
+    let is_kept = is_denied(instance) || is_settled(instance);
+    let step = match ending_for(observed, claim) < SHOWN || is_kept {
+        true => None,
+        false => {
+            let name = claim.metadata.name.as_deref().unwrap_or_default();
+            let message =
+                format!("ResourceClaim {name} is being deleted; a new one is made when it is gone");
+            let reason = reason::PENDING_EVALUATION;
+            write(observed, ConditionStatus::Unknown, reason, &message)
+        }
+    };
+    Plan::or_after(step, until_gone(observed, claim))
+}
+
+/// Returns the time until a claim is read again that is being deleted.
+fn until_gone(observed: &Observed<'_>, claim: &ResourceClaim) -> Duration {
+    let passed = ending_for(observed, claim);
+    match observed.is_watched && passed >= SHOWN {
+        true => interval(WATCHED, passed),
+        false => interval(POLL, passed),
+    }
+}
+
+/// Returns for how long a claim is being deleted.
+fn ending_for(observed: &Observed<'_>, claim: &ResourceClaim) -> SignedDuration {
+    let deleted = claim.metadata.deletion_timestamp.as_ref();
+    deleted.map_or(SignedDuration::ZERO, |it| observed.now.duration_since(it.0))
 }
 
 /// Plans for an Instance that has its quota.
@@ -337,7 +387,7 @@ fn failed(observed: &Observed<'_>, problem: &LedgerProblem) -> Plan {
     let age = age(instance.meta(), observed.now);
     let is_silent = match problem.remedy {
         Remedy::Wait(_) => is_decided || age < SHOWN,
-        Remedy::Repeat => true,
+        Remedy::Repeat => is_decided || age < NO_BUDGET,
         Remedy::Correct | Remedy::ProjectGone => false,
     };
     let step = match is_silent {
@@ -351,7 +401,7 @@ fn failed(observed: &Observed<'_>, problem: &LedgerProblem) -> Plan {
 fn until_repeat(problem: &LedgerProblem, age: SignedDuration) -> Duration {
     match problem.remedy {
         Remedy::Wait(wait) => wait,
-        Remedy::Repeat => SOON,
+        Remedy::Repeat => interval(POLL, age).min(DISPUTED),
         Remedy::Correct | Remedy::ProjectGone => interval(REFUSED, age),
     }
 }
@@ -378,10 +428,13 @@ fn write(
 
 /// Returns the time until a denied claim is made anew. Returns `None` if it is time, and if the claim was not denied.
 fn until_retry(observed: &Observed<'_>) -> Option<Duration> {
-    let denied = stored(observed.instance).filter(|stored| is_denial(stored))?;
-    let since = observed.now.duration_since(denied.last_transition_time.0);
-    let interval = interval(RETRY, since);
     let last = observed.last_try?;
+    let since = match stored(observed.instance).filter(|stored| is_denial(stored)) {
+        Some(denied) => denied.last_transition_time.0,
+        None if last.is_denied => last.at,
+        None => return None,
+    };
+    let interval = interval(RETRY, observed.now.duration_since(since));
     let next = match (observed.has_room, last.had_room) {
         (true, true) => interval / ROOM_PART,
         (true, false) => ROOM.min(interval / ROOM_PART),

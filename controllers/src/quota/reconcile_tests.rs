@@ -109,7 +109,7 @@ impl System {
             tasks: tasks.clone(),
             metrics: planes.metrics.clone(),
             lists: ListLimiter::default(),
-            on_claim: Arc::new(|_| {}),
+            on_claim: Arc::new(|_, _| {}),
             on_bucket: Arc::new(|_| {}),
         };
         let watches = watches_quota.then_some(watches);
@@ -375,6 +375,27 @@ async fn a_denied_instance_holds_nothing_and_is_tried_again() {
     system.reconcile_at(later).await;
     assert_eq!(system.writes(), [CONDITION, INSTANCE]);
     assert_eq!(system.gates(), ["Network"]);
+}
+
+/// The parts would be missing elsewhere, for as long as the status cannot be written.
+#[tokio::test(start_paused = true)]
+async fn a_denied_instance_holds_nothing_although_its_status_is_refused() {
+    let system = System::start(new_instance()).await;
+    system.reconcile().await;
+    let refused = Fault::refuse(403).on_writes();
+    let cell = &system.planes.cell;
+    cell.fail(refused.part(apiserver::ObjectPart::Status));
+    system.decide(CLAIM, "False", "QuotaExceeded", &["Granted", "Denied"]);
+    system.writes();
+    system.try_reconcile_at(now).await.unwrap_err();
+    assert_eq!(system.writes(), [DELETE, CONDITION]);
+    // The interval of a denied claim counts nevertheless.
+    let interval = Outcome::Again(Duration::from_secs(15));
+    assert_eq!(system.reconcile().await, interval);
+    let later: Clock = || now() + SignedDuration::from_secs(15);
+    // The project's clock is behind, so the new claim is shown at once.
+    system.try_reconcile_at(later).await.unwrap_err();
+    assert_eq!(system.writes(), [CREATE, CONDITION]);
 }
 
 /// Returns the quota that the project has left.

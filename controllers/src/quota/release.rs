@@ -35,6 +35,7 @@ impl QuotaController {
         }
         for _ in 0..STEPS_MAX {
             let mut access = self.look(key, None).await;
+            self.note_try(key, &access.ledger);
             let Plan { step, look_again } =
                 end(&instance, &access.ledger, due_since, context.now());
             let proof = match step {
@@ -59,7 +60,7 @@ impl QuotaController {
                 }
                 _ => return Ok(look_again.map_or(Outcome::Settled, Outcome::Again)),
             };
-            if proof == ClaimProof::None || self.may_come_late(key) {
+            if proof != ClaimProof::NoClaim || self.may_come_late(key) {
                 self.leave(context, key).await?;
             }
             // Other finalizers may have been removed during the requests to the project.
@@ -140,6 +141,10 @@ impl QuotaController {
     ) -> Result<Outcome, ReconcileError> {
         self.waiting.forget(key);
         if self.watched_claims(key).is_empty() {
+            // The Instance has lost its finalizer.
+            if self.last_try(key).is_some_and(|last| !last.is_answered) {
+                self.leave(context, key).await?;
+            }
             self.forget(key);
             return Ok(Outcome::Gone);
         }

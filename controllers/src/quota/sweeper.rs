@@ -37,6 +37,9 @@ use record::LeftClaims;
 /// A request that got no answer can still make a claim for this time. So the record stays until nothing was found twice,
 /// at this distance.
 const LATE: Duration = Duration::from_mins(1);
+/// How long the record stays for a project that is gone. Until then, a backup of the project can be restored, and an API
+/// server can be the wrong one for a moment.
+const PROJECT_GONE: Duration = Duration::from_hours(1);
 
 pub(crate) struct QuotaSweeper {
     cell: Arc<CellCaches>,
@@ -60,7 +63,9 @@ impl Controller for QuotaSweeper {
         let Some(ledgers) = &self.ledgers else {
             return Ok(Outcome::Settled);
         };
-        if !self.left.has(&project) {
+        let ledger = ledgers.used(&project);
+        let has_strays = ledger.is_some_and(|ledger| ledger.has_stray_claims(&self.cell));
+        if !has_strays && !self.left.has(&project) {
             self.forget(ledgers, &project);
             return Ok(Outcome::Gone);
         }
@@ -70,8 +75,16 @@ impl Controller for QuotaSweeper {
         };
         match swept {
             Ok(true) => {}
-            // An API server that had only another project may be the wrong one for a moment.
-            Err(problem) if problem.remedy == Remedy::ProjectGone => {}
+            Err(problem) if problem.remedy == Remedy::ProjectGone => {
+                let (left, writer) = (&self.left, &self.writer);
+                let is_over = left.note_clean(context, writer, &project, PROJECT_GONE);
+                if !is_over.await? {
+                    return Ok(Outcome::Again(self.again(&project, Some(&problem))));
+                }
+                self.forget(ledgers, &project);
+                info!(%project, "the project is gone, and so are the claims that Instances of this cell have left");
+                return Ok(Outcome::Gone);
+            }
             Ok(false) => return Ok(Outcome::Again(self.again(&project, None))),
             Err(problem) => return Ok(Outcome::Again(self.again(&project, Some(&problem)))),
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use api::quota::{AllowanceBucket, BUCKETS_NAMESPACE, ResourceClaim, ResourceRequest};
 use api::{CellName, ProjectName, labels};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use multicluster::cache::{Change, ListLimiter, Reflector};
 use multicluster::{Cache, Metrics, Tasks};
@@ -22,12 +23,13 @@ pub(crate) struct QuotaWatches {
     pub(crate) metrics: Metrics,
     pub(crate) lists: ListLimiter,
     /// Called with each change of a claim.
-    pub(crate) on_claim: OnChange,
+    pub(crate) on_claim: OnClaim,
     /// Called with each change of the quota that is left.
     pub(crate) on_bucket: OnChange,
 }
 
 type OnChange = Arc<dyn Fn(Change<'_>) + Send + Sync>;
+type OnClaim = Arc<dyn Fn(&ProjectName, Change<'_>) + Send + Sync>;
 
 /// The claims of this cell in one project. The watch ends when this is dropped.
 pub(super) struct WatchedClaims {
@@ -48,7 +50,8 @@ impl QuotaWatches {
         let reflector = Reflector::<ResourceClaim>::of_many(&plane, PLANES, &self.metrics);
         let mut reflector = reflector.labelled(labels::SOURCE_CLUSTER, self.cell.as_str());
         let on_claim = Arc::clone(&self.on_claim);
-        reflector.on_change(move |change| on_claim(change));
+        let of = project.clone();
+        reflector.on_change(move |change| on_claim(&of, change));
         let cache = reflector.cache();
         let watch = reflector.run(client, self.lists.for_another_server());
         WatchedClaims {
@@ -91,6 +94,14 @@ impl WatchedClaims {
     /// Returns whether the watch is current.
     pub(super) fn is_current(&self) -> bool {
         self.cache.sync_state().borrow().is_current()
+    }
+
+    /// Returns the metadata of all claims.
+    pub(super) fn metadata(&self) -> Vec<ObjectMeta> {
+        let claims = self.cache.keys().into_iter();
+        let claims =
+            claims.filter_map(|(namespace, name)| self.cache.metadata_of(&namespace, &name));
+        claims.collect()
     }
 
     /// Returns a claim, if the watch is current and has it.

@@ -41,7 +41,7 @@ pub(in crate::quota) fn end(
         Ledger::Known(Some(claim)) if is_terminating(claim.as_ref()) => {}
         Ledger::Known(Some(_)) => return Plan::step(QuotaStep::DeleteClaim),
         Ledger::Failed(problem) if problem.remedy == Remedy::ProjectGone => {
-            return Plan::step(QuotaStep::Release(ClaimProof::NoClaim));
+            return Plan::step(QuotaStep::Release(ClaimProof::ProjectGone));
         }
         // Nobody asks for the proof.
         Ledger::Disabled => return Plan::step(QuotaStep::Release(ClaimProof::None)),

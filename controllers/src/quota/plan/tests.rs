@@ -137,6 +137,7 @@ impl Case {
             at: before(seconds),
             had_room: false,
             is_answered: true,
+            is_denied: false,
         });
         self
     }
@@ -291,6 +292,40 @@ fn an_undecided_claim_is_shown_after_a_while_and_read_ever_more_rarely() {
     );
 }
 
+/// A claim can have finalizers of other programs.
+#[test]
+fn a_claim_that_is_being_deleted_is_shown_after_a_while_and_read_ever_more_rarely() {
+    let ending = |seconds| {
+        let mut ledger = pending_claim(1000);
+        if let Ledger::Known(Some(claim)) = &mut ledger {
+            claim.metadata.deletion_timestamp = object(json!(before(seconds)));
+        }
+        Case::new(ledger)
+    };
+    let message = "ResourceClaim c is being deleted; a new one is made when it is gone";
+    let shown = format!("Unknown PendingEvaluation: {message}");
+    for (seconds, expected) in [
+        (-5, "1 s".to_owned()),
+        (1, "1 s".to_owned()),
+        (2, format!("{shown}, 1 s")),
+        (60, format!("{shown}, 15 s")),
+        (600, format!("{shown}, 300 s")),
+    ] {
+        assert_eq!(ending(seconds).plan(), expected, "{seconds}");
+    }
+    let stored = (ConditionStatus::Unknown, "PendingEvaluation", message);
+    assert_eq!(ending(60).stored(stored, 2, 5).plan(), "15 s");
+    assert_eq!(ending(60).stored(DENIED, 2, 5).plan(), "15 s");
+    assert_eq!(ending(60).stored(GRANTED, 1, 5).open().plan(), "15 s");
+    let mut watched = ending(5);
+    watched.is_watched = true;
+    assert_eq!(watched.decide().look_again, Some(Duration::from_secs(15)));
+    // Nothing is shown while the Instance is suspended.
+    let mut suspended = ending(600);
+    suspended.instance.status.get_or_insert_default().suspended = Some(true);
+    assert_eq!(suspended.plan(), "300 s");
+}
+
 #[test]
 fn a_denied_claim_holds_nothing_and_is_made_anew_after_a_while() {
     let new = Case::new(denied_claim(&["Denied"]));
@@ -402,8 +437,14 @@ fn a_problem_is_shown_unless_the_instance_has_quota_or_was_denied() {
     assert_eq!(Case::new(refused()).stored(DENIED, 2, 5).plan(), shown);
     let shown = (ConditionStatus::False, "QuotaMisconfigured", "away");
     assert_eq!(Case::new(refused()).stored(shown, 2, 5).plan(), "15 s");
-    let raced = problem(Remedy::Repeat, reason::BACKEND_UNAVAILABLE);
-    assert_eq!(Case::new(raced).plan(), "1 s");
+    let raced = |age| {
+        let mut raced = Case::new(problem(Remedy::Repeat, reason::BACKEND_UNAVAILABLE));
+        raced.instance.metadata.creation_timestamp = object(json!(before(age)));
+        raced
+    };
+    assert_eq!(raced(59).plan(), "1 s");
+    assert_eq!(raced(60).plan(), format!("{away}, 15 s"));
+    assert_eq!(raced(1000).stored(GRANTED, 2, 5).plan(), "15 s");
     let unidentified = || Ledger::Unidentified("no label".to_owned());
     assert_eq!(
         Case::new(unidentified()).plan(),
@@ -449,7 +490,7 @@ fn an_instance_ends_when_its_claim_is_gone_or_after_two_minutes() {
     assert_eq!(ending(0, &granted_claim()), "DeleteClaim");
     assert_eq!(ending(0, &Ledger::Known(None)), "Release(NoClaim)");
     let gone = problem(Remedy::ProjectGone, reason::PROJECT_NOT_FOUND);
-    assert_eq!(ending(0, &gone), "Release(NoClaim)");
+    assert_eq!(ending(0, &gone), "Release(ProjectGone)");
     let Ledger::Known(Some(mut claim)) = granted_claim() else {
         panic!("no claim");
     };

@@ -168,6 +168,11 @@ async fn a_control_plane_that_never_had_the_project_is_no_proof() {
     system.delete_instance().await;
     assert_eq!(system.reconcile().await, Outcome::Settled);
     assert!(system.instance().is_none());
+    // A backup of the project is restored.
+    assert_eq!(system.sweep().await, again);
+    system.project.heal();
+    system.sweep().await;
+    assert!(system.claim().is_none());
 }
 
 /// I-31: the former Instance has ended while the quota system hung.
@@ -231,6 +236,40 @@ async fn a_claim_that_a_former_process_has_left_is_deleted_when_the_watch_shows_
     assert!(!is_there());
 }
 
+/// I-31: no key of an Instance leads to the project of a claim whose Namespace is gone.
+#[tokio::test(start_paused = true)]
+async fn a_watched_claim_without_its_namespace_is_deleted() {
+    let system = System::start_watched(new_instance(), true, true).await;
+    system.reconcile().await;
+    let mut stray = claim_of("instance-dfw1-web-9", "dfw1");
+    stray["metadata"]["labels"][labels::INSTANCE_NAMESPACE] = json!("ns-gone");
+    stray["metadata"]["annotations"] = json!({api::annotations::INSTANCE_NAME: "web-9"});
+    assert_eq!(system.sweep().await, Outcome::Gone);
+    system.project.put(stray);
+    settle().await;
+    system.writes();
+    system.sweep().await;
+    assert_eq!(
+        system.writes(),
+        ["delete resourceclaims default/instance-dfw1-web-9"]
+    );
+    assert_eq!(system.sweep().await, Outcome::Gone);
+    assert!(system.claim().is_some());
+}
+
+/// I-31: the Instance loses its finalizer while a request for its claim has no answer.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_can_come_without_its_instance_is_recorded() {
+    let system = System::start(new_instance()).await;
+    system.project.fail(Fault::hang().on_writes());
+    system.reconcile().await;
+    system.planes.cell.remove::<Instance>(HUB_NAMESPACE, NAME);
+    settle().await;
+    system.writes();
+    assert_eq!(system.reconcile().await, Outcome::Gone);
+    assert_eq!(system.writes(), [RECORD]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_claim_of_the_go_manager_is_taken_over_only_from_this_cell() {
     for (cell, expected) in [("dfw1", None), ("dfw2", Some(CREATE))] {
@@ -284,4 +323,53 @@ async fn a_name_that_another_cell_has_taken_is_left_to_it() {
             .get::<ResourceClaim>("default", name)
             .is_none()
     );
+}
+
+/// Whoever may write claims in a project can take each name.
+#[tokio::test(start_paused = true)]
+async fn a_claim_gets_the_first_name_that_nobody_else_has() {
+    for watches_quota in [false, true] {
+        let system = System::start_watched(new_instance(), true, watches_quota).await;
+        let key = ClaimKey {
+            project: None,
+            namespace: HUB_NAMESPACE.to_owned(),
+            name: NAME.to_owned(),
+        };
+        let names = system.controller.claimant(&key).names();
+        for name in &names[..3] {
+            system.project.put(claim_of(name, "dfw2"));
+        }
+        system.reconcile().await;
+        let name = &names[3];
+        let create = format!("create resourceclaims default/{name}");
+        assert_eq!(system.writes(), [create]);
+        system.grant(name);
+        settle().await;
+        system.reconcile().await;
+        assert_eq!(system.gates(), ["Network"]);
+        // The others go first. The claim is found nevertheless.
+        for name in &names[..3] {
+            system.project.remove::<ResourceClaim>("default", name);
+        }
+        settle().await;
+        system.delete_instance().await;
+        system.reconcile().await;
+        assert_eq!(
+            system
+                .project
+                .get::<ResourceClaim>("default", name)
+                .map(drop),
+            None
+        );
+        assert!(system.instance().is_none());
+
+        let system = System::start_watched(new_instance(), true, watches_quota).await;
+        for name in &names {
+            system.project.put(claim_of(name, "dfw2"));
+        }
+        let wait = Outcome::Again(Duration::from_secs(15));
+        assert_eq!(system.reconcile().await, wait);
+        let taken = Some((ConditionStatus::False, "QuotaMisconfigured".to_owned()));
+        assert_eq!(system.condition(), taken);
+    }
 }
