@@ -34,6 +34,8 @@ pub(crate) struct Config {
     pub(crate) discovery: DiscoveryMode,
     /// Name of this cell (`discovery.clusterName`).
     pub(crate) cluster_name: Option<CellName>,
+    /// Names that this cell had before (`discovery.formerClusterNames`).
+    pub(crate) former_cluster_names: Vec<CellName>,
     /// Where a cell claims quota; `None` if it claims none.
     pub(crate) quota: Option<QuotaConfig>,
     /// `networking.strategy`, if it is given.
@@ -169,6 +171,7 @@ impl Config {
                 .map(|server| server.checked(customizations))
                 .transpose()?,
             cluster_name: discovery.cluster_name.clone(),
+            former_cluster_names: discovery.former_cluster_names.clone(),
             quota: discovery.quota(),
             networking: networking.strategy,
             awaits_data: feature_flags.enable_referenced_data_gate,
@@ -279,6 +282,11 @@ impl DiscoverySection {
                 of.as_str()
             );
         }
+        let own = self.cluster_name.as_ref();
+        ensure!(
+            own.is_none_or(|own| !self.former_cluster_names.contains(own)),
+            "discovery.formerClusterNames contains discovery.clusterName: remove it"
+        );
         ensure!(
             self.mode != kubeconfigs || self.quota_kubeconfig_path.is_none(),
             "discovery.quotaKubeconfigPath leads to one API server, and discovery.mode \"kubeconfigs\" has one for each \

@@ -464,6 +464,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Gated gates::open_gates_cause_no_write;
         Gated gates::a_claim_can_come_late;
         Gated gates::a_claim_is_deleted_by_hand;
+        Gated gates::a_replacement_keeps_its_claim;
         Gated gates::a_grant_is_revoked;
         Gated gates::a_project_is_suspended;
         Gated gates::a_service_is_suspended_and_resumed;

@@ -24,6 +24,8 @@ use networks::{NetworkCaches, Networking};
 /// has no permission to list there.
 pub(crate) struct CellCaches {
     pub(crate) name: CellName,
+    /// The names that the cell had before.
+    pub(crate) former_names: Vec<CellName>,
     pub(crate) client: Client,
     pub(crate) hub: Client,
     pub(crate) deployments: Cache<WorkloadDeployment>,

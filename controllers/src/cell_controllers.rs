@@ -29,7 +29,7 @@ use crate::outdated_copies::OutdatedCopies;
 pub use crate::quota::ConnectLedger;
 use crate::quota::sweeper::QuotaSweeper;
 use crate::quota::sweeper::record::LeftClaims;
-use crate::quota::{Ledgers, QuotaController, QuotaWatches, ReplacementQuota, is_stray};
+use crate::quota::{Handovers, Ledgers, QuotaController, QuotaWatches, ReplacementQuota, is_stray};
 use crate::runtime::Clock;
 use crate::runtime::keys::{ClaimKey, LedgerKey, ObjectKey};
 use crate::runtime::triggers::lookups::CellLookups;
@@ -45,6 +45,8 @@ use crate::{
 pub struct Config {
     /// The name of the cell. Every copy on the hub contains this name.
     pub name: CellName,
+    /// The names that the cell had before. It takes over the claims of quota that it made with them.
+    pub former_names: Vec<CellName>,
     /// The cell's API server.
     pub client: Client,
     /// The hub.
@@ -248,13 +250,15 @@ fn quota_controllers(
 ) -> (QuotaController, QuotaSweeper) {
     let sweep = move |project: &ProjectName| queue.add(LedgerKey(project.clone()));
     let left = Arc::new(LeftClaims::new(Arc::clone(cell), sweep));
+    let handovers = Arc::new(Handovers::new(Arc::clone(cell)));
     let sweeper = QuotaSweeper::new(
         Arc::clone(cell),
         ledgers.clone(),
         Arc::clone(&left),
+        Arc::clone(&handovers),
         metrics,
     );
-    let quota = QuotaController::new(Arc::clone(cell), ledgers, left, metrics);
+    let quota = QuotaController::new(Arc::clone(cell), ledgers, left, handovers, metrics);
     (quota, sweeper)
 }
 
@@ -276,6 +280,7 @@ fn wake_all(cell: &Arc<CellCaches>, queues: &CellQueues) -> impl FnOnce() + Send
 pub fn start(tasks: &Tasks, config: Config) -> Synced {
     let Config {
         name,
+        former_names,
         client,
         hub,
         quota,
@@ -293,6 +298,7 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
     let mut networks = NetworkReflectors::new(&metrics);
     let cell = Arc::new(CellCaches {
         name,
+        former_names,
         client: client.clone(),
         hub,
         deployments: deployments.cache(),

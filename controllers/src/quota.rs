@@ -7,6 +7,7 @@ mod access;
 mod amounts;
 mod bounded;
 mod claim;
+mod handover;
 mod ledger;
 mod plan;
 #[cfg(test)]
@@ -24,8 +25,8 @@ use std::time::Duration;
 use api::quota::{ResourceClaim, ResourceRequest};
 use api::{Instance, finalizers};
 use jiff::Timestamp;
+use kube::ResourceExt;
 use kube::core::{PartialObjectMeta, PartialObjectMetaExt};
-use kube::{Resource, ResourceExt};
 use multicluster::queue::Limits;
 use multicluster::{Metrics, Outcome};
 use serde_json::json;
@@ -42,11 +43,12 @@ use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use crate::waiting::WaitingInstances;
 pub(crate) use claim::is_stray;
+pub(crate) use handover::Handovers;
 pub use ledger::ConnectLedger;
 pub(crate) use ledger::{Ledgers, QuotaWatches};
 use plan::{
     Ledger, Observed, Plan, QuotaStep, Try, fits, holds_denied_part, is_denied, is_denied_claim,
-    is_granted, is_managed, is_pending, is_put_off, is_settled, plan, waiting_since,
+    is_granted, is_managed, is_of_another, is_pending, is_put_off, is_settled, plan, waiting_since,
 };
 pub(crate) use replacement::{Held, ReplacementQuota, asked_again};
 use sweeper::record::LeftClaims;
@@ -72,6 +74,7 @@ pub(crate) struct QuotaController {
     /// The terminating Instances whose machine could still run, and since when their claim may end.
     ending: Mutex<HashMap<ClaimKey, Option<Timestamp>>>,
     left: Arc<LeftClaims>,
+    handovers: Arc<Handovers>,
     waiting: WaitingInstances<ClaimKey>,
 }
 
@@ -112,6 +115,7 @@ impl QuotaController {
         cell: Arc<CellCaches>,
         ledgers: Option<Arc<Ledgers>>,
         left: Arc<LeftClaims>,
+        handovers: Arc<Handovers>,
         metrics: &Metrics,
     ) -> Self {
         metrics.quota_enforced(ledgers.is_some());
@@ -123,6 +127,7 @@ impl QuotaController {
             deleted: Mutex::default(),
             ending: Mutex::default(),
             left,
+            handovers,
             waiting: WaitingInstances::new(metrics, Metrics::quota_waiting),
         }
     }
@@ -156,12 +161,9 @@ impl QuotaController {
         }
         // A watch that is behind can show a claim without a UID that was made for a former Instance.
         let is_certain = !is_put_off && !lock(&self.deleted).contains(key);
-        let usable = watched.into_iter().find(|claim| {
-            is_certain
-                && is_granted(claim)
-                && claim::is_of(claim.meta(), instance.meta())
-                && fits(claim, &instance, &requests)
-        });
+        let usable = watched
+            .into_iter()
+            .find(|claim| is_certain && is_granted(claim) && fits(claim, &instance, &requests));
         let mut access = self.look(key, usable).await;
         self.note_try(key, &access.ledger);
         // The Instance may have changed during the requests to the project.
@@ -182,6 +184,7 @@ impl QuotaController {
                 ledger: &access.ledger,
                 requests: &requests,
                 has_room,
+                is_renamed: self.is_renamed(&access.ledger),
                 is_watched: !self.watched_claims(key).is_empty(),
                 last_try: self.last_try(key),
                 now: context.now(),
@@ -199,6 +202,15 @@ impl QuotaController {
                         Some(newest) => instance = newest,
                         None => return Ok(Outcome::Settled),
                     }
+                }
+                Some(QuotaStep::AdoptClaim | QuotaStep::DeleteClaim)
+                    if is_of_another(&access.ledger, &instance)
+                        && !self.is_current(key, &instance).await? =>
+                {
+                    return Ok(Outcome::Settled);
+                }
+                Some(QuotaStep::AdoptClaim) => {
+                    self.adopt(context, key, &instance, &mut access).await;
                 }
                 Some(QuotaStep::DeleteClaim) => self.delete(context, key, &mut access).await,
                 Some(step) => match self.write(context, &instance, step).await {
@@ -244,6 +256,7 @@ impl QuotaController {
             ledger: &Ledger::Known(claim),
             requests,
             has_room: project.has_room(requests),
+            is_renamed: false,
             is_watched: !watched.is_empty(),
             last_try: self.last_try(key),
             now: context.now(),
@@ -283,9 +296,10 @@ impl QuotaController {
                     .open(&self.writer, context, &instances, instance)
                     .await;
             }
-            QuotaStep::CreateClaim | QuotaStep::DeleteClaim | QuotaStep::Release(_) => {
-                return Ok(None);
-            }
+            QuotaStep::CreateClaim
+            | QuotaStep::AdoptClaim
+            | QuotaStep::DeleteClaim
+            | QuotaStep::Release(_) => return Ok(None),
         };
         Ok(Some(written))
     }
@@ -300,6 +314,18 @@ impl QuotaController {
         let newest = self.cell.instances.get(&key.namespace, &key.name)?;
         Ok(newest
             .filter(|newest| newest.uid() == instance.uid() && !is_terminating(newest.as_ref())))
+    }
+
+    /// Asks the cell whether this is still the Instance of this name. A cache that is behind can have a former one, and
+    /// the claim can be that of the next one.
+    async fn is_current(
+        &self,
+        key: &ClaimKey,
+        instance: &Instance,
+    ) -> Result<bool, ReconcileError> {
+        let instances = Collection::<PartialInstance>::new(&self.cell.client, &key.namespace, None);
+        let current = instances.read(&key.name).await?;
+        Ok(current.is_some_and(|it| it.uid() == instance.uid() && !is_terminating(&it)))
     }
 
     /// Returns the newest metadata of an Instance, if it is terminating.
@@ -377,6 +403,7 @@ impl QuotaController {
         self.tries().remove(key);
         lock(&self.deleted).remove(key);
         lock(&self.ending).remove(key);
+        self.handovers.end(&key.object());
         self.waiting.forget(key);
         if let (Some(ledgers), Some(project)) = (&self.ledgers, &key.project)
             && !self.cell.has_instances_of(project)

@@ -116,6 +116,7 @@ impl System {
         registry.begin(Some(Arc::new(management)));
         let config = cell_controllers::Config {
             name: CellName::new("dfw1").unwrap(),
+            former_names: Vec::new(),
             client: cell.client(),
             hub: hub.client(),
             quota: enforces_quota.then(|| {

@@ -75,6 +75,7 @@ pub(super) async fn start_controllers(
         )?;
         let config = cell_controllers::Config {
             name,
+            former_names: config.former_cluster_names.clone(),
             client: own.clone(),
             hub: clusters::hub(context, "cell").await?,
             quota: clusters::quota(context, config.quota.as_ref()).await?,

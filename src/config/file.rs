@@ -132,6 +132,8 @@ pub(super) struct DiscoverySection {
     pub(super) project_kubeconfig_directory: Option<PathBuf>,
     #[serde(default, deserialize_with = "cluster_name")]
     pub(super) cluster_name: Option<CellName>,
+    #[serde(default, deserialize_with = "cluster_names")]
+    pub(super) former_cluster_names: Vec<CellName>,
     #[serde(default, deserialize_with = "path")]
     pub(super) quota_kubeconfig_path: Option<PathBuf>,
     #[serde(default, deserialize_with = "ignored::projection")]
@@ -240,6 +242,14 @@ fn cluster_name<'de, D: Deserializer<'de>>(field: D) -> Result<Option<CellName>,
     let name = text(field)?;
     name.map(|name| CellName::new(name).map_err(Error::custom))
         .transpose()
+}
+
+fn cluster_names<'de, D: Deserializer<'de>>(field: D) -> Result<Vec<CellName>, D::Error> {
+    let names = Option::<Vec<String>>::deserialize(field)?.unwrap_or_default();
+    let names = names.into_iter();
+    names
+        .map(|name| CellName::new(name).map_err(Error::custom))
+        .collect()
 }
 
 /// Decodes null as the default value.

@@ -57,7 +57,7 @@ fn every_field_has_its_effect() {
     let config = parse(
         "metricsServer: {secureServing: false, bindAddress: ':8443'}\n\
          webhookServer: {host: 127.0.0.1, port: 1234, interpreterPort: 1235, tls: {certDir: /c, certName: a, keyName: b}}\n\
-         discovery: {mode: single, clusterName: dfw1}\n",
+         discovery: {mode: single, clusterName: dfw1, formerClusterNames: [dfw]}\n",
     )
     .unwrap();
     assert!(!config.metrics.secure);
@@ -94,6 +94,7 @@ fn every_field_has_its_effect() {
         }
     );
     assert_eq!(config.cluster_name.unwrap().as_str(), "dfw1");
+    assert_eq!(config.former_cluster_names[0].as_str(), "dfw");
 }
 
 #[test]
@@ -209,6 +210,15 @@ fn discovery_follows_the_mode_of_the_file() {
     let error = error(&format!("discovery: {quota}"));
     assert!(
         error.contains("discovery.quotaKubeconfigPath leads to one API server"),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_name_of_a_cell_is_no_former_name() {
+    let error = error("discovery: {clusterName: dfw1, formerClusterNames: [dfw, dfw1]}");
+    assert!(
+        error.contains("discovery.formerClusterNames contains"),
         "{error}"
     );
 }

@@ -18,7 +18,7 @@ const fn field(path: &'static str, default: &'static str, meaning: &'static str)
 }
 
 /// The fields. A path with a dot is a field of a section.
-const FIELDS: [Field; 31] = [
+const FIELDS: [Field; 32] = [
     field(
         "apiVersion",
         "required",
@@ -126,6 +126,11 @@ const FIELDS: [Field; 31] = [
         "discovery.clusterName",
         "unset",
         "Name of this cell: the name of its Cluster on the hub. The cell role needs it.",
+    ),
+    field(
+        "discovery.formerClusterNames",
+        "`[]`",
+        "Names that this cell had before. Its claims of [quota](../concepts/flow.md#quota) are found and taken over by them. No other cell may have or have had one of them.",
     ),
     field(
         "discovery.quotaKubeconfigPath",

@@ -26,6 +26,7 @@ mod witness;
 pub(crate) use burst::two_hundred_at_once;
 pub(crate) use claims::{
     a_claim_can_come_late, a_claim_is_deleted_by_hand, a_grant_is_revoked, a_project_is_suspended,
+    a_replacement_keeps_its_claim,
 };
 pub(crate) use fixture::GatedFederation;
 pub(crate) use kills::{

@@ -225,6 +225,7 @@ pub const ROLES: &[Role] = &[
         subject: Subject::Unbound,
         rules: &[
             rule("quota.miloapis.com", "resourceclaims", &[Get, Create, Delete], "Claim quota for Instances, and return it. `get` proves that a claim is gone."),
+            rule("quota.miloapis.com", "resourceclaims", &[Patch], "Pass a claim to the next Instance of the same name.").without("The claim is deleted and made anew. Another Instance can get its quota in between."),
             rule("quota.miloapis.com", "resourceclaims", FOLLOW, "See grants at once, and find claims that were left behind.").without("Grants are seen by polling. Claims that were left behind stay."),
             rule("quota.miloapis.com", "allowancebuckets", FOLLOW, "Claim again at once when the project has quota left.").without("A denied claim is made anew at intervals."),
         ],

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use api::Instance;
 use api::quota::{ResourceClaim, ResourceRequest};
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use tracing::info;
 
 use super::QuotaController;
 use super::claim::{self, Claimant};
 use super::ledger::{FoundClaim, ProjectLedger};
-use super::plan::{Ledger, LedgerProblem, Remedy};
+use super::plan::{Ledger, LedgerProblem, Remedy, is_gated};
 use crate::hub::upstream::Upstream;
 use crate::lock::lock;
 use crate::runtime::ReconcileContext;
@@ -112,6 +113,41 @@ impl QuotaController {
         }
     }
 
+    /// Writes to the claim that was found that it is for this Instance of this cell. If the API server refuses this, the
+    /// claim of an Instance that has not run is deleted.
+    pub(super) async fn adopt(
+        &self,
+        context: &ReconcileContext,
+        key: &ClaimKey,
+        instance: &Instance,
+        access: &mut ClaimAccess,
+    ) {
+        let (Some(target), Ledger::Known(Some(claim))) = (&access.target, &access.ledger) else {
+            return;
+        };
+        let uid = instance.uid().unwrap_or_default();
+        let owner = claim::ownership((&self.claimant(key), &uid));
+        let adopted = target
+            .project
+            .patch(&self.writer, context, claim, owner)
+            .await;
+        let is_refused = |problem: &LedgerProblem| problem.remedy == Remedy::Correct;
+        if is_gated(instance) && adopted.as_ref().is_err_and(is_refused) {
+            return self.delete(context, key, access).await;
+        }
+        if let Ok(claim) = &adopted {
+            info!(?key, claim = claim.name_any(), "claim taken over");
+            self.handovers.end(&key.object());
+        }
+        access.ledger = known(adopted.map(|claim| Some(Box::new(claim))));
+    }
+
+    /// Returns whether a claim was made when the cell had another name.
+    pub(super) fn is_renamed(&self, ledger: &Ledger) -> bool {
+        matches!(ledger, Ledger::Known(Some(claim))
+            if claim::names_another_cell(claim.meta(), &self.cell.name))
+    }
+
     /// Deletes the claim that was found. From now on, a claim of the Instance is read before its gate opens.
     pub(super) async fn delete(
         &self,
@@ -137,6 +173,7 @@ impl QuotaController {
     pub(super) fn claimant<'k>(&'k self, key: &'k ClaimKey) -> Claimant<'k> {
         Claimant {
             cell: &self.cell.name,
+            former_cells: &self.cell.former_names,
             namespace: &key.namespace,
             name: &key.name,
         }

@@ -22,6 +22,8 @@ const USUAL: usize = 2;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claimant<'a> {
     pub(super) cell: &'a CellName,
+    /// The names that the cell had before.
+    pub(super) former_cells: &'a [CellName],
     /// The namespace in the cell.
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
@@ -42,31 +44,40 @@ impl Claimant<'_> {
         format!("{PREFIX}{}", self.name)
     }
 
-    /// Returns the names that the claim has if nobody else takes them, and the one of the Go manager.
+    /// Returns the names that the claim has if nobody else takes them, also those of the former cells, and the one of the
+    /// Go manager.
     pub(super) fn usual_names(&self) -> Vec<String> {
         let mut names = self.names();
         names.truncate(USUAL);
         names.push(self.former_name());
+        names.extend(self.names_of_former_cells(|names| names.truncate(USUAL)));
         names
     }
 
     /// Returns the other names that the claim can have.
     pub(super) fn further_names(&self) -> Vec<String> {
-        self.names().split_off(USUAL)
+        let mut names = self.names().split_off(USUAL);
+        names.extend(self.names_of_former_cells(|names| drop(names.drain(..USUAL))));
+        names
+    }
+
+    /// Returns these names of the claim for each former name of the cell.
+    fn names_of_former_cells(&self, select: impl Fn(&mut Vec<String>)) -> Vec<String> {
+        let names = self.former_cells.iter().flat_map(|cell| {
+            let mut names = Claimant { cell, ..*self }.names();
+            select(&mut names);
+            names
+        });
+        names.collect()
     }
 
     /// Returns whether a claim with this metadata is for this Instance. A claim of another cell, and a claim of a
     /// namespace with the same origin, never is.
     pub(super) fn owns(&self, claim: &ObjectMeta) -> bool {
-        let has = |key: &str, value: &str| {
-            let labels = claim.labels.as_ref();
-            labels
-                .and_then(|labels| labels.get(key))
-                .map(String::as_str)
-                == Some(value)
-        };
-        has(labels::SOURCE_CLUSTER, self.cell.as_str())
-            && has(labels::INSTANCE_NAMESPACE, self.namespace)
+        let label = |key: &str| claim.labels.as_ref()?.get(key).map(String::as_str);
+        let mut cells = std::iter::once(self.cell).chain(self.former_cells);
+        cells.any(|cell| label(labels::SOURCE_CLUSTER) == Some(cell.as_str()))
+            && label(labels::INSTANCE_NAMESPACE) == Some(self.namespace)
             && instance_name(claim) == Some(self.name)
     }
 }
@@ -100,26 +111,41 @@ pub(crate) fn is_stray(cell: &CellCaches, claim: &ObjectMeta) -> bool {
     namespace.is_some_and(|name| cell.namespaces.metadata_of("", name).is_none())
 }
 
-/// Returns whether a claim was made for a former Instance of the same name. A claim of the Go manager, or of a former
-/// version, does not say for which Instance it was made.
-pub(super) fn is_of_former(claim: &ObjectMeta, instance: &ObjectMeta) -> bool {
-    instance_uid(claim).is_some_and(|uid| Some(uid) != instance.uid.as_ref())
-}
-
-/// Returns whether a claim says that it was made for this Instance.
+/// Returns whether a claim says that it is for this Instance. A claim of the Go manager does not say for which one it is.
 pub(super) fn is_of(claim: &ObjectMeta, instance: &ObjectMeta) -> bool {
     instance_uid(claim).is_some_and(|uid| Some(uid) == instance.uid.as_ref())
 }
 
-/// Returns the UID of the Instance that a claim says it was made for.
+/// Returns the UID of the Instance that a claim says it is for.
 fn instance_uid(claim: &ObjectMeta) -> Option<&String> {
     claim.annotations.as_ref()?.get(annotations::INSTANCE_UID)
+}
+
+/// Returns whether a claim names another cell than this one.
+pub(super) fn names_another_cell(claim: &ObjectMeta, cell: &CellName) -> bool {
+    let labels = claim.labels.as_ref();
+    let named = labels.and_then(|it| it.get(labels::SOURCE_CLUSTER));
+    named.is_some_and(|named| named != cell.as_str())
+}
+
+/// Returns the metadata by which a claim is that of the Instance with this UID.
+pub(super) fn ownership((claimant, uid): (&Claimant<'_>, &str)) -> Value {
+    json!({
+        "labels": {
+            labels::SOURCE_CLUSTER: claimant.cell.as_str(),
+            labels::INSTANCE_NAMESPACE: claimant.namespace,
+        },
+        "annotations": {
+            annotations::INSTANCE_NAME: claimant.name,
+            annotations::INSTANCE_UID: uid,
+        },
+    })
 }
 
 /// Returns a new claim of this name, for the Instance with this UID.
 pub(super) fn body(
     name: &str,
-    (claimant, uid): (&Claimant<'_>, &str),
+    owner: (&Claimant<'_>, &str),
     upstream: &Upstream,
     requests: &[ResourceRequest],
 ) -> Value {
@@ -130,20 +156,15 @@ pub(super) fn body(
         name: upstream.project.to_string(),
         namespace: String::new(),
     };
+    let owner = ownership(owner);
     json!({
         "apiVersion": ResourceClaim::api_version(&()),
         "kind": ResourceClaim::kind(&()),
         "metadata": {
             "name": name,
             "namespace": upstream.namespace,
-            "labels": {
-                labels::SOURCE_CLUSTER: claimant.cell.as_str(),
-                labels::INSTANCE_NAMESPACE: claimant.namespace,
-            },
-            "annotations": {
-                annotations::INSTANCE_NAME: claimant.name,
-                annotations::INSTANCE_UID: uid,
-            },
+            "labels": owner.get("labels"),
+            "annotations": owner.get("annotations"),
         },
         "spec": {
             "consumerRef": project,
@@ -167,6 +188,7 @@ mod tests {
     fn claimant<'a>(cell: &'a CellName, namespace: &'a str, name: &'a str) -> Claimant<'a> {
         Claimant {
             cell,
+            former_cells: &[],
             namespace,
             name,
         }

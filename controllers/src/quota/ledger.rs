@@ -429,6 +429,24 @@ impl ProjectLedger {
         self.ask(&self.writes, created).await
     }
 
+    /// Merges these metadata into exactly this version of this claim, and returns it.
+    ///
+    /// # Errors
+    ///
+    /// [`LedgerProblem`] if it is not known that the claim has them, also if it has changed since it was read.
+    pub(super) async fn patch(
+        &self,
+        writer: &Writer,
+        context: &ReconcileContext,
+        claim: &ResourceClaim,
+        metadata: Value,
+    ) -> Result<ResourceClaim, LedgerProblem> {
+        let namespace = claim.metadata.namespace.as_deref().unwrap_or_default();
+        let claims = Collection::new(&self.client, namespace, None);
+        let patched = writer.patch_metadata(context, &claims, claim, metadata);
+        self.ask(&self.writes, patched).await
+    }
+
     /// Deletes exactly this version of this claim.
     ///
     /// # Errors

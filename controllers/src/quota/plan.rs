@@ -19,7 +19,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 
 use super::amounts;
-use super::claim::is_of_former;
+use super::claim::is_of;
 use crate::gate::{self, GateStep};
 use crate::objects::{has_finalizer, is_terminating};
 use decision::{ClaimDecision, decision};
@@ -84,6 +84,8 @@ pub(super) struct Observed<'a> {
     pub(super) requests: &'a [ResourceRequest],
     /// Whether the project is seen to have the requested amounts left.
     pub(super) has_room: bool,
+    /// Whether the claim was made when the cell had another name.
+    pub(super) is_renamed: bool,
     /// Whether the watch reports the decision about the claim.
     pub(super) is_watched: bool,
     /// When a claim was last made for the Instance, if this is known.
@@ -109,6 +111,8 @@ pub(super) enum QuotaStep {
     /// Add the finalizer to the Instance. No claim exists without it.
     AddFinalizer,
     CreateClaim,
+    /// Write to the claim that it is for this Instance of this cell.
+    AdoptClaim,
     DeleteClaim,
     /// Write these conditions of the Instance.
     WriteConditions(Vec<Condition>),
@@ -201,14 +205,18 @@ pub(super) fn holds_denied_part(ledger: &Ledger) -> bool {
         if is_denied_claim(claim) && decision::holds_something(claim) && !is_terminating(claim.as_ref()))
 }
 
-/// Returns whether a claim was made for this Instance, and for these amounts.
+/// Returns whether a claim is for this Instance, and for these amounts.
 pub(super) fn fits(
     claim: &ResourceClaim,
     instance: &Instance,
     requests: &[ResourceRequest],
 ) -> bool {
-    amounts::are_equal(&claim.spec.requests, requests)
-        && !is_of_former(claim.meta(), instance.meta())
+    amounts::are_equal(&claim.spec.requests, requests) && is_of(claim.meta(), instance.meta())
+}
+
+/// Returns whether there is a claim that does not say that it is for this Instance.
+pub(super) fn is_of_another(ledger: &Ledger, instance: &Instance) -> bool {
+    matches!(ledger, Ledger::Known(Some(claim)) if !is_of(claim.meta(), instance.meta()))
 }
 
 /// Plans for an Instance that is not terminating.
@@ -273,8 +281,17 @@ fn of_claim(observed: &Observed<'_>, claim: &ResourceClaim) -> Plan {
     }
     // A machine that runs keeps a claim of another size, or of a former Instance. Without the claim, it could lose its
     // quota.
-    if is_gated(observed.instance) && !fits(claim, observed.instance, observed.requests) {
+    let is_gated = is_gated(observed.instance);
+    if is_gated && !amounts::are_equal(&claim.spec.requests, observed.requests) {
         return Plan::step(QuotaStep::DeleteClaim);
+    }
+    // The next Instance of a name takes over the claim of the former one. A denied claim is of no use.
+    let is_adopted = is_gated && !is_of(claim.meta(), observed.instance.meta());
+    if is_adopted && is_denied_claim(claim) {
+        return Plan::step(QuotaStep::DeleteClaim);
+    }
+    if is_adopted || observed.is_renamed {
+        return Plan::step(QuotaStep::AdoptClaim);
     }
     let message = decision::message(claim);
     match decision(claim) {

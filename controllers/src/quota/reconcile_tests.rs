@@ -2,6 +2,7 @@
 //! quota system.
 
 mod ending;
+mod handover;
 mod sweeping;
 mod warnings;
 
@@ -27,6 +28,7 @@ const NAME: &str = "web-0";
 const CLAIM: &str = "instance-dfw1-web-0";
 const CREATE: &str = "create resourceclaims default/instance-dfw1-web-0";
 const DELETE: &str = "delete resourceclaims default/instance-dfw1-web-0";
+const ADOPT: &str = "patch resourceclaims default/instance-dfw1-web-0";
 const CONDITION: &str = "patch instances/status ns-1/web-0";
 const INSTANCE: &str = "patch instances ns-1/web-0";
 
@@ -121,13 +123,15 @@ impl System {
             move |project: &ProjectName| lock(&woken).push(project.clone())
         };
         let left = Arc::new(LeftClaims::new(Arc::clone(caches), wake));
+        let handovers = Arc::new(Handovers::new(Arc::clone(caches)));
         let controller = QuotaController::new(
             Arc::clone(caches),
             ledgers.clone(),
             Arc::clone(&left),
+            Arc::clone(&handovers),
             metrics,
         );
-        let sweeper = QuotaSweeper::new(Arc::clone(caches), ledgers, left, metrics);
+        let sweeper = QuotaSweeper::new(Arc::clone(caches), ledgers, left, handovers, metrics);
         Self {
             planes,
             project,
@@ -448,29 +452,11 @@ async fn a_watched_claim_without_a_uid_is_read_before_the_gate_opens() {
     settle().await;
     let requests = system.project.requests();
     system.reconcile().await;
-    assert_eq!(system.project.requests(), requests + 1);
+    // The claim is read, and written to.
+    assert_eq!(system.project.requests(), requests + 2);
     assert_eq!(system.gates(), ["Network"]);
-}
-
-/// The watch shows a granted claim of a former Instance.
-#[tokio::test(start_paused = true)]
-async fn a_watched_claim_of_a_former_instance_is_made_anew() {
-    let system = System::start_watched(new_instance(), true, true).await;
-    system.reconcile().await;
-    let annotations = json!({
-        api::annotations::INSTANCE_NAME: NAME, api::annotations::INSTANCE_UID: "former",
-    });
-    system
-        .project
-        .modify::<ResourceClaim>("default", CLAIM, |claim| {
-            claim["metadata"]["annotations"] = annotations;
-        });
-    system.grant(CLAIM);
-    settle().await;
-    system.writes();
-    system.reconcile().await;
-    assert_eq!(system.writes(), [DELETE, CREATE]);
-    assert_eq!(system.gates(), ["Network", "Quota"]);
+    let uid = api::annotations::INSTANCE_UID;
+    assert_eq!(system.claim().unwrap().annotations()[uid], "web-0-uid");
 }
 
 #[tokio::test(start_paused = true)]

@@ -36,6 +36,14 @@ impl QuotaController {
         for _ in 0..STEPS_MAX {
             let mut access = self.look(key, None).await;
             self.note_try(key, &access.ledger);
+            if self.handovers.begin(&key.object(), &access.ledger)
+                && let Ok(upstream) = self.upstream(key)
+            {
+                // The process can end before the next Instance takes over the claim.
+                let project = &upstream.project;
+                self.left.add(context, &self.writer, project).await?;
+                return self.let_go(context, key, &instance).await;
+            }
             let Plan { step, look_again } =
                 end(&instance, &access.ledger, due_since, context.now());
             let proof = match step {
@@ -63,19 +71,27 @@ impl QuotaController {
             if proof != ClaimProof::NoClaim || self.may_come_late(key) {
                 self.leave(context, key).await?;
             }
-            // Other finalizers may have been removed during the requests to the project.
-            let newest = self.terminating(key);
-            let newest = newest.filter(|newest| newest.uid() == instance.uid());
-            let Some(newest) = newest else {
-                return Ok(Outcome::Settled);
-            };
+            return self.let_go(context, key, &instance).await;
+        }
+        Ok(Outcome::Again(DISPUTED))
+    }
+
+    /// Removes the finalizer of a terminating Instance.
+    async fn let_go(
+        &self,
+        context: &ReconcileContext,
+        key: &ClaimKey,
+        instance: &PartialInstance,
+    ) -> Result<Outcome, ReconcileError> {
+        // Other finalizers may have been removed during the requests to the project.
+        let newest = self.terminating(key);
+        if let Some(newest) = newest.filter(|newest| newest.uid() == instance.uid()) {
             let instances = Collection::new(&self.cell.client, &key.namespace, None);
             self.writer
                 .remove_finalizer(context, &instances, &newest, finalizers::QUOTA_CLAIM)
                 .await?;
-            return Ok(Outcome::Settled);
         }
-        Ok(Outcome::Again(DISPUTED))
+        Ok(Outcome::Settled)
     }
 
     /// Returns since when the claim of a terminating Instance may end. Without a former observation of this process,
@@ -140,7 +156,14 @@ impl QuotaController {
         key: &ClaimKey,
     ) -> Result<Outcome, ReconcileError> {
         self.waiting.forget(key);
-        if self.watched_claims(key).is_empty() {
+        let watched = self.watched_claims(key);
+        let mut waits = watched
+            .iter()
+            .filter_map(|it| self.handovers.waits(&key.object(), Some(it)));
+        if let Some(left) = waits.next() {
+            return Ok(Outcome::Again(left));
+        }
+        if watched.is_empty() {
             // The Instance has lost its finalizer.
             if self.last_try(key).is_some_and(|last| !last.is_answered) {
                 self.leave(context, key).await?;

@@ -20,6 +20,7 @@ use multicluster::{Metrics, Outcome};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use super::handover::Handovers;
 use super::ledger::{Ledgers, PartialClaim, ProjectLedger};
 use super::plan::intervals::{SWEPT, interval};
 use super::plan::{LedgerProblem, Remedy};
@@ -47,6 +48,7 @@ pub(crate) struct QuotaSweeper {
     /// `None` if the cell does not enforce quota.
     ledgers: Option<Arc<Ledgers>>,
     left: Arc<LeftClaims>,
+    handovers: Arc<Handovers>,
     /// Since when there has been no answer that some project is clean.
     pending: Mutex<HashMap<ProjectName, Instant>>,
 }
@@ -105,6 +107,7 @@ impl QuotaSweeper {
         cell: Arc<CellCaches>,
         ledgers: Option<Arc<Ledgers>>,
         left: Arc<LeftClaims>,
+        handovers: Arc<Handovers>,
         metrics: &Metrics,
     ) -> Self {
         Self {
@@ -112,6 +115,7 @@ impl QuotaSweeper {
             writer: Writer::new(Self::NAME, metrics),
             ledgers,
             left,
+            handovers,
             pending: Mutex::default(),
         }
     }
@@ -122,10 +126,13 @@ impl QuotaSweeper {
         context: &ReconcileContext,
         ledger: &ProjectLedger,
     ) -> Result<Result<bool, LedgerProblem>, ReconcileError> {
-        let claims = match ledger.claims_of(&self.cell.name).await {
-            Ok(claims) => claims,
-            Err(problem) => return Ok(Err(problem)),
-        };
+        let mut claims = Vec::new();
+        for name in [&self.cell.name].into_iter().chain(&self.cell.former_names) {
+            match ledger.claims_of(name).await {
+                Ok(listed) => claims.extend(listed),
+                Err(problem) => return Ok(Err(problem)),
+            }
+        }
         let plan = sweep(self.claimed(claims).await?);
         if !plan.is_clean {
             self.left.note_unclean(ledger.project()).await;
@@ -178,7 +185,7 @@ impl QuotaSweeper {
                 continue;
             };
             let holder = match self.cell.instances.metadata_of(&key.namespace, &key.name) {
-                Some(instance) => Holder::of(&instance),
+                Some(instance) => self.or_successor(&key, Holder::of(&instance)),
                 // The cache of Instances may be behind.
                 None => self.read_holder(&key).await?,
             };
@@ -203,7 +210,10 @@ impl QuotaSweeper {
         let instances =
             Collection::<PartialObjectMeta<Instance>>::new(&self.cell.client, &key.namespace, None);
         match instances.read(&key.name).await {
-            Ok(instance) => Ok(instance.map_or(Holder::Gone, |it| Holder::of(&it.metadata))),
+            Ok(instance) => {
+                let holder = instance.map_or(Holder::Gone, |it| Holder::of(&it.metadata));
+                Ok(self.or_successor(key, holder))
+            }
             Err(error) => {
                 let mut errors = FirstError::default();
                 warn!(?key, %error, "it is not known whether the Instance of a claim exists");
@@ -213,6 +223,14 @@ impl QuotaSweeper {
                     false => Ok(Holder::Unknown),
                 }
             }
+        }
+    }
+
+    /// Returns what is known of an Instance, or of its successor that takes over its claim.
+    fn or_successor(&self, key: &ObjectKey, holder: Holder) -> Holder {
+        match holder == Holder::Gone && self.handovers.waits(key, None).is_some() {
+            true => Holder::Ends,
+            false => holder,
         }
     }
 

@@ -148,6 +148,16 @@ pub(crate) struct ClaimKey {
     pub(crate) name: String,
 }
 
+impl ClaimKey {
+    /// Returns the Instance.
+    pub(crate) fn object(&self) -> ObjectKey {
+        ObjectKey {
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+        }
+    }
+}
+
 impl Key for ClaimKey {
     type Tenant = Option<ProjectName>;
 

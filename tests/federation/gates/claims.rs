@@ -1,6 +1,7 @@
 //! Someone changes the claims of Instances that wait or run.
 
 use anyhow::{Context, ensure};
+use api::annotations::INSTANCE_UID;
 use api::condition::{self, ConditionStatus};
 use api::instance::{PROGRAMMED, QUOTA_GATE, QUOTA_GRANTED, READY, RUNNING};
 use api::quota::{GRANTED, ResourceClaim};
@@ -14,7 +15,7 @@ use kube::api::DeleteParams;
 
 use super::fixture::{CONVERGED, GatedFederation, PROJECT, claimant};
 use super::pauses::left_claims;
-use crate::fixture::{DFW, Space, WITHIN};
+use crate::fixture::{DFW, Space, WITHIN, image_change, is_ready, patch};
 use crate::settled::quiet;
 
 /// A claim that is deleted by hand is made again: while it is not decided, while it is denied, and while its Instance
@@ -88,6 +89,39 @@ pub(crate) async fn a_claim_can_come_late(gated: &GatedFederation) -> anyhow::Re
         Ok(())
     })
     .await?;
+    gated.until_nothing_is_left(&space).await
+}
+
+/// I-31: the claim of an Instance passes to the one that replaces it, so nobody else can get its quota in between.
+pub(crate) async fn a_replacement_keeps_its_claim(gated: &GatedFederation) -> anyhow::Result<()> {
+    let (space, name) = (gated.space("replaced").await?, "web-us-dfw-0");
+    gated.allow(1).await?;
+    space.create_workload("web", &[("us", &["DFW"], 1)]).await?;
+    space.until_settled("web", 1).await?;
+    let before = space.in_cell::<Instance>(DFW).get(name).await?;
+    let claim = claim_of(gated, &space, name).await?;
+    // This one takes whatever becomes free.
+    space
+        .create_workload("greedy", &[("us", &["DFW"], 1)])
+        .await?;
+    let denied = "greedy-us-dfw-0";
+    until_quota(&space, denied, ConditionStatus::False, "QuotaExceeded").await?;
+    patch::<Workload>(&space.in_project(), "web", image_change("app:2")).await?;
+    let is_next = |it: &Instance| it.uid() != before.uid() && is_ready(it);
+    let next = wait::until(&space.in_cell(DFW), name, "replaced", CONVERGED, is_next).await?;
+    let kept = claim_of(gated, &space, name).await?;
+    ensure!(kept.uid() == claim.uid(), "the claim was made anew");
+    let of = kept.annotations().get(INSTANCE_UID).cloned();
+    ensure!(of == next.uid(), "the claim is for {of:?}");
+    until_quota(&space, denied, ConditionStatus::False, "QuotaExceeded").await?;
+    gated.allow_all().await?;
+    for workload in ["web", "greedy"] {
+        let params = DeleteParams::default();
+        space
+            .in_project::<Workload>()
+            .delete(workload, &params)
+            .await?;
+    }
     gated.until_nothing_is_left(&space).await
 }
 

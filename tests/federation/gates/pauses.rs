@@ -13,7 +13,7 @@ use harness::proxy::{FaultRule, ProxyFault};
 use harness::{PausedPlane, wait};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::DeleteParams;
-use kube::{Api, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 use tokio::time::{Instant, sleep_until};
 
 use super::claims::{claim_of, gates};
@@ -161,7 +161,23 @@ async fn until_claim_is_left(
 
 /// Returns the record of the projects in which claims may be left.
 pub(super) async fn left_claims(gated: &GatedFederation) -> anyhow::Result<Option<String>> {
-    let cell = gated.federation.cell(DFW)?.client();
+    recorded(gated.federation.cell(DFW)?.client()).await
+}
+
+/// Waits until no cell has a record of projects in which claims may be left. It goes after a minute.
+pub(super) async fn until_nothing_is_recorded(gated: &GatedFederation) -> anyhow::Result<()> {
+    for cell in gated.federation.cells() {
+        wait::eventually("the record is gone", CONVERGED, || async {
+            let left = recorded(cell.client()).await?;
+            ensure!(left.is_none(), "{} has recorded {left:?}", cell.name());
+            Ok(())
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+async fn recorded(cell: Client) -> anyhow::Result<Option<String>> {
     let default = Api::<Namespace>::all(cell).get(DEFAULT_NAMESPACE).await?;
     Ok(default.annotations().get(LEFT_CLAIMS).cloned())
 }

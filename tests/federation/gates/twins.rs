@@ -2,6 +2,7 @@
 
 use anyhow::{Context, ensure};
 use api::Instance;
+use api::annotations::INSTANCE_UID;
 use api::quota::ResourceClaim;
 use harness::wait;
 use kube::ResourceExt;
@@ -12,7 +13,7 @@ use crate::fixture::{ORD, Space};
 
 const INSTANCE: &str = "web-us-ord-0";
 
-/// I-31: each cell has its own claim, and ends only its own.
+/// I-31: each cell has its own claim, and changes only its own.
 pub(crate) async fn two_cells_with_equal_names(gated: &GatedFederation) -> anyhow::Result<()> {
     let space = gated.space("twins").await?;
     space.create_workload("web", &[("us", &["ORD"], 1)]).await?;
@@ -27,20 +28,26 @@ pub(crate) async fn two_cells_with_equal_names(gated: &GatedFederation) -> anyho
         first.name_any()
     );
 
-    // The Instance of one cell ends, and is made anew.
+    // The Instance of one cell ends, and its claim passes to the next one.
     let instances = space.in_cell::<Instance>(ORD);
     instances.delete(INSTANCE, &DeleteParams::default()).await?;
-    wait::eventually("another claim", CONVERGED, || async {
+    wait::eventually("the claim of the next Instance", CONVERGED, || async {
         let claim = claim_of(gated, &space, ORD).await?;
-        ensure!(claim.uid() != first.uid(), "the claim has not ended");
+        let next = instances.get(INSTANCE).await?;
+        let of = claim.annotations().get(INSTANCE_UID);
+        ensure!(of == next.uid().as_ref(), "the claim is for {of:?}");
+        ensure!(
+            of != first.annotations().get(INSTANCE_UID),
+            "the Instance has not ended"
+        );
         Ok(())
     })
     .await?;
     gated.until_all_run(&space, &[ORD, TWIN], 1).await?;
     let other = claim_of(gated, &space, TWIN).await?;
     ensure!(
-        other.uid() == second.uid(),
-        "the claim of the other cell has ended"
+        (other.uid(), other.annotations()) == (second.uid(), second.annotations()),
+        "the claim of the other cell has changed"
     );
     gated.delete(&space, "web").await
 }

@@ -42,16 +42,14 @@ pub(super) struct Witness {
 struct Seen {
     /// The last version of each Instance, by UID.
     instances: BTreeMap<String, Instance>,
-    /// When the gate `Quota` of an Instance opened: the Instance, the revision of its creation, and that of the opening.
-    opened: Vec<(Claimant, u64, u64)>,
-    /// The revision in which each claim was first seen to be granted, by UID.
-    granted: BTreeMap<String, (Claimant, u64)>,
+    /// When the gate `Quota` of an Instance opened: the Instance, its UID, and the revision.
+    opened: Vec<(Claimant, String, u64)>,
+    /// The revision in which each claim was first seen to be granted and to be for an Instance, by the UIDs of both.
+    granted: BTreeMap<(String, String), (Claimant, u64)>,
     last_grant: Option<Instant>,
     last_opening: Option<Instant>,
     /// The claims of each Instance that are not being deleted, by name.
     live: BTreeMap<Claimant, BTreeSet<String>>,
-    /// The revision in which each Instance was first seen, by UID.
-    created: BTreeMap<String, u64>,
     violations: Vec<String>,
 }
 
@@ -83,13 +81,14 @@ impl Witness {
         let seen = lock(&self.seen);
         ensure!(seen.violations.is_empty(), "{:#?}", seen.violations);
         ensure!(!seen.opened.is_empty(), "no gate was seen to open");
-        for (claimant, created, opened) in &seen.opened {
-            let mut grants = seen.granted.values();
-            let is_paid =
-                grants.any(|(of, granted)| of == claimant && created < granted && granted < opened);
+        for (claimant, uid, opened) in &seen.opened {
+            let mut grants = seen.granted.iter();
+            let is_paid = grants.any(|((_, of), (instance, granted))| {
+                of == uid && instance == claimant && granted < opened
+            });
             ensure!(
                 is_paid,
-                "I-30: {claimant:?} has its gate open without a granted claim"
+                "I-30, I-31: {claimant:?} has its gate open without a granted claim for it"
             );
         }
         Ok(())
@@ -117,7 +116,6 @@ impl Seen {
             instance.namespace().unwrap_or_default(),
             instance.name_any(),
         );
-        let created = *self.created.entry(uid.clone()).or_insert(revision);
         let Some(former) = self.instances.get(&uid) else {
             for (gate, _) in GATES {
                 if !has_gate(&instance, gate) {
@@ -144,7 +142,7 @@ impl Seen {
                 self.violations.push(violation);
             }
             if gate == QUOTA_GATE {
-                self.opened.push((claimant.clone(), created, revision));
+                self.opened.push((claimant.clone(), uid.clone(), revision));
                 self.last_opening = Some(Instant::now());
             }
         }
@@ -173,10 +171,11 @@ impl Seen {
             self.violations.push(violation);
         }
         let conditions = claim.status.as_ref().map(|status| &status.conditions[..]);
-        let uid = claim.uid().unwrap_or_default();
+        let of = text(claim.annotations().get(annotations::INSTANCE_UID));
+        let key = (claim.uid().unwrap_or_default(), of);
         let is_granted = condition::is_true(conditions.unwrap_or_default(), GRANTED);
-        if is_granted && !self.granted.contains_key(&uid) {
-            self.granted.insert(uid, (claimant, revision(claim)));
+        if is_granted && !self.granted.contains_key(&key) {
+            self.granted.insert(key, (claimant, revision(claim)));
             self.last_grant = Some(Instant::now());
         }
     }

@@ -9,7 +9,7 @@ use super::Section;
 use super::citations::rust_files;
 
 /// Crate, name and meaning of a constant. The name is unique in its crate.
-const CONSTANTS: [(&str, &str, &str); 102] = [
+const CONSTANTS: [(&str, &str, &str); 103] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
@@ -496,6 +496,11 @@ const CONSTANTS: [(&str, &str, &str); 102] = [
         "multicluster",
         "RENEW_DEADLINE",
         "Time without a renewal of the lease after which the process stops writing.",
+    ),
+    (
+        "controllers",
+        "HANDOVER_MAX",
+        "Longest time for which a claim of quota waits for the next Instance of the same name.",
     ),
 ];
 

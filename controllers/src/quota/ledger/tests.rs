@@ -82,6 +82,7 @@ async fn only_the_control_plane_that_had_the_project_proves_that_it_is_gone() {
     let cell = CellName::new("dfw1").unwrap();
     let claimant = Claimant {
         cell: &cell,
+        former_cells: &[],
         namespace: "ns-1",
         name: "web-0",
     };
@@ -158,6 +159,7 @@ async fn a_hung_project_delays_only_itself_and_only_once() {
     let cell = CellName::new("dfw1").unwrap();
     let claimant = Claimant {
         cell: &cell,
+        former_cells: &[],
         namespace: "ns-1",
         name: "web-0",
     };

@@ -14,6 +14,7 @@ struct Case {
     instance: Instance,
     ledger: Ledger,
     has_room: bool,
+    is_renamed: bool,
     is_watched: bool,
     last_try: Option<Try>,
 }
@@ -36,7 +37,10 @@ fn claim(seconds: i64, status: &Value) -> Ledger {
 
 fn claim_of(amount: i64, seconds: i64, status: &Value) -> Ledger {
     let claim: ResourceClaim = object(json!({
-        "metadata": {"name": "c", "creationTimestamp": before(seconds)},
+        "metadata": {
+            "name": "c", "creationTimestamp": before(seconds),
+            "annotations": {annotations::INSTANCE_UID: "web-0-uid"},
+        },
         "spec": {"requests": request(amount)},
         "status": status,
     }));
@@ -99,6 +103,7 @@ impl Case {
             instance,
             ledger,
             has_room: false,
+            is_renamed: false,
             is_watched: false,
             last_try: None,
         }
@@ -153,6 +158,7 @@ impl Case {
             ledger: &self.ledger,
             requests: &request(1),
             has_room: self.has_room,
+            is_renamed: self.is_renamed,
             is_watched: self.is_watched,
             last_try: self.last_try,
             now: now(),
@@ -209,26 +215,39 @@ fn a_claim_of_another_size_is_made_anew_while_the_gate_is_closed() {
     assert_eq!(open.plan(), "");
 }
 
-/// I-31: a former Instance of the same name has ended without proof that its claim is gone.
+/// I-31: a claim passes to the next Instance of the same name. A claim of the Go manager names no Instance.
 #[test]
-fn a_claim_of_a_former_instance_is_made_anew_while_the_gate_is_closed() {
-    for (uid, is_former) in [
-        (None, false),
-        (Some("web-0-uid"), false),
-        (Some("former"), true),
-    ] {
-        let Ledger::Known(Some(mut claim)) = granted_claim() else {
+fn a_claim_of_a_former_instance_is_adopted_while_the_gate_is_closed() {
+    let with_uid = |ledger: Ledger, uid: Option<&str>| {
+        let Ledger::Known(Some(mut claim)) = ledger else {
             panic!("no claim");
         };
         let annotations = uid.map(|uid| (annotations::INSTANCE_UID.to_owned(), uid.to_owned()));
         claim.metadata.annotations = Some(annotations.into_iter().collect());
-        let ledger = Ledger::Known(Some(claim));
-        let closed = Case::new(ledger.clone()).stored(GRANTED, 2, 0).plan();
-        let expected = if is_former { "DeleteClaim" } else { "OpenGate" };
-        assert_eq!(closed, expected, "{uid:?}");
-        let open = Case::new(ledger).stored(GRANTED, 1, 0).open();
+        Ledger::Known(Some(claim))
+    };
+    for (uid, expected, denied) in [
+        (None, "AdoptClaim", "DeleteClaim"),
+        (Some("former"), "AdoptClaim", "DeleteClaim"),
+        (Some("web-0-uid"), "OpenGate", "False QuotaExceeded: told"),
+    ] {
+        let closed = Case::new(with_uid(granted_claim(), uid)).stored(GRANTED, 2, 0);
+        assert_eq!(closed.plan(), expected, "{uid:?}");
+        let refused = Case::new(with_uid(denied_claim(&[]), uid));
+        assert_eq!(refused.plan(), denied, "{uid:?}");
+        let mut open = Case::new(with_uid(granted_claim(), uid))
+            .stored(GRANTED, 1, 0)
+            .open();
         assert_eq!(open.plan(), "", "{uid:?}");
+        // The name of the cell has changed.
+        open.is_renamed = true;
+        assert_eq!(open.plan(), "AdoptClaim", "{uid:?}");
     }
+    let larger = claim_of(2, 1, &decided("True", "QuotaAvailable", &["Granted"]));
+    assert_eq!(
+        Case::new(with_uid(larger, Some("former"))).plan(),
+        "DeleteClaim"
+    );
 }
 
 #[test]
