@@ -153,7 +153,8 @@ pub mod network_ready {
     pub const LOCATION_MISMATCH: &str = "LocationMismatch";
     /// A Location or ServingLocation cannot be decoded, so the location is not known.
     pub const LOCATION_UNREADABLE: &str = "LocationUnreadable";
-    /// An object of the network operator cannot be decoded, and has the name of one that the Instance needs.
+    /// An object of the network operator cannot be decoded, and has the name of one that the Instance needs. Or objects of
+    /// a kind cannot be listed.
     pub const NETWORK_UNREADABLE: &str = "NetworkUnreadable";
     /// The network operator refuses an interface or a network.
     pub const FAILED_TO_CREATE: &str = "NetworkFailedToCreate";

@@ -135,6 +135,6 @@ pub(super) fn is_listed<K: Resource<DynamicType = ()>>(cache: &Cache<K>) -> Resu
     }
     match *cache.synced().borrow() {
         true => Ok(()),
-        false => Err(Verdict::Unknown),
+        false => Err(Verdict::Unlisted(K::plural(&()).into_owned())),
     }
 }

@@ -53,6 +53,8 @@ pub(super) enum Verdict {
     Disabled,
     /// All networks are there.
     Ready,
+    /// The cell has not listed this kind of object since the process has started.
+    Unlisted(String),
     /// The network operator works.
     Waiting(String),
     /// Someone has to change something.
@@ -198,7 +200,7 @@ pub(super) fn plan(instance: &Instance, networks: Networks, now: Timestamp) -> P
         };
     }
     let hidden_for = match &verdict {
-        Verdict::Waiting(_) if gate::NETWORK.stored(instance).is_none() => {
+        Verdict::Waiting(_) | Verdict::Unlisted(_) if gate::NETWORK.stored(instance).is_none() => {
             hidden_for(instance, now)
         }
         _ => None,
@@ -249,9 +251,19 @@ fn in_its_location(
         (Some(_), _) if own.map(is_namespaced) != found.map(is_namespaced) => {
             (None, Verdict::Unknown)
         }
-        (_, Verdict::Unclear { .. }) if !is_closed => (step, Verdict::Unknown),
+        (_, Verdict::Unclear { .. } | Verdict::Unlisted(_)) if !is_closed => {
+            (step, Verdict::Unknown)
+        }
+        // The first list usually comes soon. Until then, what was said before stays.
+        (_, Verdict::Unlisted(_)) if !is_first_or_unreadable(instance) => (step, Verdict::Unknown),
         (_, verdict) => (step, verdict),
     }
+}
+
+/// Returns whether the Instance has no condition, or one that says that something cannot be read.
+fn is_first_or_unreadable(instance: &Instance) -> bool {
+    let stored = gate::NETWORK.stored(instance);
+    stored.is_none_or(|stored| stored.reason == reason::NETWORK_UNREADABLE)
 }
 
 /// Returns the condition for a verdict. Returns `None` if the stored condition stays.
@@ -271,6 +283,11 @@ fn condition(verdict: Verdict, now: Timestamp) -> Option<Condition> {
         Verdict::Waiting(message) => (ConditionStatus::False, reason::PROVISIONING, message),
         Verdict::Blocked { reason, message } => (ConditionStatus::False, reason, message),
         Verdict::Unclear { reason, message } => (ConditionStatus::Unknown, reason, message),
+        Verdict::Unlisted(kind) => (
+            ConditionStatus::Unknown,
+            reason::NETWORK_UNREADABLE,
+            format!("the {kind} of the cell have not been listed yet"),
+        ),
     };
     Some(Condition::new(NETWORK_READY, status, reason, message, now))
 }

@@ -144,6 +144,8 @@ fn an_instance_with_an_open_gate_is_settled() {
 #[test]
 fn quick_networks_cost_no_write_and_slow_ones_are_shown() {
     let provisioning = || writes(ConditionStatus::False, reason::PROVISIONING);
+    let unreadable = || writes(ConditionStatus::Unknown, reason::NETWORK_UNREADABLE);
+    let unlisted = || Verdict::Unlisted("networkbindings".to_owned());
     let shown = condition(waiting(), now()).unwrap();
     let gated = |age| gated(&[NETWORK_GATE], age);
     for (name, instance, verdict, expected) in [
@@ -167,7 +169,21 @@ fn quick_networks_cost_no_write_and_slow_ones_are_shown() {
             waiting(),
             provisioning(),
         ),
-        ("not listed", gated(9), Verdict::Unknown, Does::Nothing),
+        ("not known", gated(9), Verdict::Unknown, Does::Nothing),
+        ("not listed", gated(0), unlisted(), Does::LooksAgain),
+        ("not listed for long", gated(2), unlisted(), unreadable()),
+        (
+            "not listed, and shown",
+            with_condition(gated(9), &condition(unlisted(), now()).unwrap(), 2),
+            unlisted(),
+            Does::Nothing,
+        ),
+        (
+            "not listed by the next process",
+            with_condition(gated(9), &condition(blocked(), now()).unwrap(), 2),
+            unlisted(),
+            Does::Nothing,
+        ),
         (
             "disabled",
             gated(0),

@@ -250,3 +250,25 @@ async fn leftovers_are_taken_back_when_their_kinds_are_listed() {
     let (outcome, writes) = system.reconcile().await;
     assert_eq!((outcome, writes), (Outcome::Again(UNLISTED), Vec::new()));
 }
+
+/// An Instance must not wait for a list that fails without a word.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_cannot_be_listed_is_shown_after_a_while() {
+    let change = |cell: &ApiServer| {
+        let fault = Fault::refuse(503).of::<NetworkBinding>();
+        cell.fail(fault.on(&[Verb::List]));
+    };
+    let system = System::start_with(Networking::Bindings, vec![location("DFW")], change).await;
+    let (outcome, writes) = system.reconcile().await;
+    let soon = Outcome::Again(Duration::from_secs(2));
+    assert_eq!((outcome, writes), (soon, Vec::new()));
+    let age = |instance: &mut Value| {
+        let created = now() - jiff::SignedDuration::from_secs(2);
+        instance["metadata"]["creationTimestamp"] = json!(created);
+    };
+    let cell = &system.planes.cell;
+    cell.modify::<Instance>(HUB_NAMESPACE, NAME, age);
+    settle().await;
+    assert_eq!(system.writes().await, [STATUS]);
+    assert_eq!(system.reason().as_deref(), Some("NetworkUnreadable"));
+}
