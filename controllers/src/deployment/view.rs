@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::workload_deployment::REPLICAS_READY;
-use api::{Instance, WorkloadDeployment, condition};
+use api::{Instance, WorkloadDeployment, condition, labels};
 use jiff::{SignedDuration, Timestamp};
-use kube::ResourceExt;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::error_boundary::InvalidObject;
+use kube::{Resource, ResourceExt};
 use multicluster::Outcome;
 use serde_json::json;
 
@@ -106,7 +107,8 @@ impl View {
 
     /// Reads the WorkloadDeployment and the Instance from the API server if the next step of the rollout deletes this
     /// Instance, until the next step follows from such answers. Each Instance is read at most once. Without a deletion,
-    /// no request is sent. If the WorkloadDeployment [ends](WorkloadDeployment::is_ending), only it is read.
+    /// no request is sent. Before an Instance is replaced, the others are listed: the API server can have fewer ready ones
+    /// than the cache. If the WorkloadDeployment [ends](WorkloadDeployment::is_ending), only it is read.
     ///
     /// If an Instance to replace only lacks fields of the template, a dry run shows how the API server stores the
     /// template. A CRD of Instances that is older than that of WorkloadDeployments prunes these fields, and would prune
@@ -123,6 +125,7 @@ impl View {
         writer: &Writer,
     ) -> Result<(), ReconcileError> {
         let (mut deployment_read, mut read) = (false, BTreeSet::new());
+        let mut are_listed = false;
         if self.deployment.is_ending() && self.plan().deletes_without_steps() {
             self.read_deployment(deployments).await?;
             deployment_read = true;
@@ -139,6 +142,12 @@ impl View {
                 deployment_read = true;
                 continue;
             }
+            // Another Instance may not be ready any more. Then this one must stay.
+            if is_replaced && !are_listed {
+                self.read_instances(instances).await?;
+                are_listed = true;
+                continue;
+            }
             let name = cached.name_any();
             if !read.insert(name) {
                 return Ok(());
@@ -153,6 +162,41 @@ impl View {
                 }
             }
         }
+    }
+
+    /// Reads the Instances of the WorkloadDeployment that the cache does not have as the API server has them.
+    async fn read_instances(
+        &mut self,
+        instances: &Collection<'_, Instance>,
+    ) -> Result<(), ReconcileError> {
+        let uid = self.deployment.uid().unwrap_or_default();
+        let label = labels::WORKLOAD_DEPLOYMENT_UID;
+        let listed = instances.labelled_metadata(label, &uid).await?;
+        let is_gone = |cached: &Arc<Instance>| {
+            cached.labels().get(label) == Some(&uid)
+                && listed.iter().all(|it| it.uid() != cached.uid())
+        };
+        self.instances.retain(|cached| !is_gone(cached));
+        for metadata in listed {
+            let is_same = |cached: &ObjectMeta| {
+                cached.uid == metadata.metadata.uid
+                    && cached.resource_version == metadata.metadata.resource_version
+            };
+            let is_known = self.instances.iter().any(|it| is_same(it.meta()))
+                || self
+                    .undecodable
+                    .iter()
+                    .any(|it| it.metadata.name == metadata.metadata.name);
+            if is_known {
+                continue;
+            }
+            let name = metadata.name_any();
+            self.instances.retain(|cached| cached.name_any() != name);
+            if let Some(current) = instances.read(&name).await? {
+                self.instances.push(Arc::new(current));
+            }
+        }
+        Ok(())
     }
 
     /// Returns whether the Instance lacks fields of the template that the API server would prune again.

@@ -88,6 +88,50 @@ async fn instances_are_deleted_only_for_the_current_deployment() {
     }
 }
 
+/// A change in the cell, and the deletion that is expected after it.
+type CellChange = (fn(&CellPlanes), Option<&'static str>);
+
+/// I-22: never fewer than `minReplicas - 1` Instances are ready. Another Instance than the one to replace can be unready by
+/// now.
+#[tokio::test(start_paused = true)]
+async fn a_ready_instance_is_replaced_only_if_the_others_are_ready_in_the_cell() {
+    let changes: [CellChange; 3] = [
+        (|_| {}, Some("delete instances ns-1/web-2")),
+        (
+            |planes| {
+                planes
+                    .cell
+                    .modify::<Instance>(HUB_NAMESPACE, "web-0", |it| {
+                        it["status"] = json!({});
+                    });
+            },
+            // It is unready and has a former template.
+            Some("delete instances ns-1/web-0"),
+        ),
+        (
+            |planes| {
+                planes
+                    .cell
+                    .modify::<Instance>(HUB_NAMESPACE, "web-1", |it| {
+                        it["metadata"]["deletionTimestamp"] = json!(crate::fixtures::now());
+                    });
+            },
+            None,
+        ),
+    ];
+    for (change_in_cell, expected) in changes {
+        let (planes, controller) = start_ready(3).await;
+        change(&planes, |it| set_image(it, "app:0"));
+        settle().await;
+        // The cache does not have this yet.
+        change_in_cell(&planes);
+        let (writes, error) = reconcile_stale(&planes, &controller).await;
+        assert!(error.is_none(), "{error:?}");
+        let deleted = writes.iter().find(|write| write.starts_with("delete"));
+        assert_eq!(deleted.map(String::as_str), expected);
+    }
+}
+
 /// I-22: the CRD of Instances is older than that of WorkloadDeployments, so a new Instance would lack the same field.
 #[tokio::test(start_paused = true)]
 async fn a_default_that_instances_cannot_have_replaces_no_instance() {
