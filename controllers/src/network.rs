@@ -192,7 +192,7 @@ impl NetworkController {
         }
         let objects = match ObjectsOfBindings::list(&self.cell, namespace) {
             Ok(objects) => objects,
-            Err(Verdict::Unknown) => return Ok(Outcome::Again(UNLISTED)),
+            Err(Verdict::Unlisted(_)) => return Ok(Outcome::Again(UNLISTED)),
             // The cell does not serve the kinds.
             Err(_) => return Ok(Outcome::Gone),
         };

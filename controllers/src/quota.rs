@@ -170,6 +170,7 @@ impl QuotaController {
         let Some(mut instance) = self.newest(key, &instance)? else {
             return Ok(Outcome::Settled);
         };
+        self.keep_promise(key, &instance, &access.ledger);
         for _ in 0..STEPS_MAX {
             let requests = amounts::requests(&instance.spec);
             if let Ledger::Failed(problem) = &mut access.ledger {
@@ -350,6 +351,19 @@ impl QuotaController {
             let last = tries.entry(key.clone()).or_insert(found);
             last.is_answered = true;
             last.is_denied = is_denied_claim(claim);
+        }
+    }
+
+    /// Ends the promise of quota to the replacement of an Instance when this is the new Instance and its claim is decided.
+    fn keep_promise(&self, key: &ClaimKey, instance: &Instance, ledger: &Ledger) {
+        let ledgers = self.ledgers.as_ref().zip(key.project.as_ref());
+        if let Ledger::Known(Some(claim)) = ledger
+            && !is_pending(claim)
+            && !is_of_another(ledger, instance)
+            && let Some((ledgers, project)) = ledgers
+            && let Some(project) = ledgers.used(project)
+        {
+            project.promises().keep(replacement::replaced(instance));
         }
     }
 

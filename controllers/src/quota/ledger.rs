@@ -3,6 +3,7 @@
 //! Each project has a client and a pause of its own. After a request without an answer, further requests fail at once
 //! for some seconds. So the Instances of a project whose API server hangs do not wait for it one after the other.
 
+mod left;
 mod pause;
 mod watches;
 
@@ -34,6 +35,7 @@ use crate::lock::lock;
 use crate::objects::is_terminating;
 use crate::runtime::write::{Collection, Object, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
+pub(super) use left::{Promises, QuotaLeft, Replaced};
 use pause::Pause;
 pub(crate) use watches::QuotaWatches;
 use watches::{WatchedBuckets, WatchedClaims};
@@ -80,6 +82,7 @@ pub(super) struct ProjectLedger {
     buckets: Mutex<Option<WatchedBuckets>>,
     /// The quota that was left when it was last listed.
     listed: Mutex<Option<(Instant, Arc<QuotaLeft>)>>,
+    promises: Promises,
 }
 
 /// The claim of an Instance, and the name that a new claim gets.
@@ -95,68 +98,6 @@ impl FoundClaim {
     /// Returns whether there is a claim that is not terminating.
     fn is_staying(&self) -> bool {
         self.claim.as_ref().is_some_and(|it| !is_terminating(it))
-    }
-}
-
-/// The quota that a project has left.
-pub(super) struct QuotaLeft {
-    project: ProjectName,
-    buckets: Vec<AllowanceBucket>,
-    /// The name of an AllowanceBucket that cannot be decoded.
-    undecodable: Option<String>,
-    /// The amounts that were left for a replacement, by the UID of the WorkloadDeployment and the resource. No claim
-    /// shows them yet. A WorkloadDeployment replaces one Instance at a time.
-    promised: Mutex<HashMap<(String, String), i64>>,
-}
-
-impl QuotaLeft {
-    /// Returns those of these amounts that the project does not have left for the WorkloadDeployment with this UID. If it
-    /// has all of them, they are promised: they are not left for another WorkloadDeployment.
-    ///
-    /// # Errors
-    ///
-    /// [`LedgerProblem`] if a bucket that cannot be decoded may have them.
-    pub(super) fn lacks(
-        &self,
-        deployment: &str,
-        requests: &[ResourceRequest],
-    ) -> Result<Vec<ResourceRequest>, LedgerProblem> {
-        let mut promised = lock(&self.promised);
-        let is_left = |request: &ResourceRequest| {
-            let others = promised.iter().filter(|((of, resource), _)| {
-                of != deployment && *resource == request.resource_type
-            });
-            let total = others.fold(request.amount, |sum, (_, amount)| {
-                sum.saturating_add(*amount)
-            });
-            let total = ResourceRequest {
-                amount: total,
-                ..request.clone()
-            };
-            let mut buckets = self.buckets.iter();
-            buckets.any(|bucket| bucket.has_room(self.project.as_str(), &total))
-        };
-        let missing = requests.iter().filter(|request| !is_left(request));
-        let missing: Vec<_> = missing.cloned().collect();
-        if missing.is_empty() {
-            for ResourceRequest {
-                resource_type,
-                amount,
-            } in requests
-            {
-                let key = (deployment.to_owned(), resource_type.clone());
-                let promise = promised.entry(key).or_default();
-                *promise = (*promise).max(*amount);
-            }
-        }
-        match &self.undecodable {
-            Some(name) if !missing.is_empty() => Err(LedgerProblem {
-                reason: reason::MISCONFIGURED,
-                message: format!("AllowanceBucket {name} of the project cannot be decoded"),
-                remedy: Remedy::Correct,
-            }),
-            _ => Ok(missing),
-        }
     }
 }
 
@@ -214,6 +155,7 @@ impl Ledgers {
             found: Arc::clone(&self.found),
             buckets: Mutex::default(),
             listed: Mutex::default(),
+            promises: Promises::default(),
         });
         projects.insert(project.clone(), Arc::clone(&ledger));
         Ok(ledger)
@@ -378,12 +320,7 @@ impl ProjectLedger {
         if is_forbidden {
             return Ok(None);
         }
-        let mut left = QuotaLeft {
-            project: self.project.clone(),
-            buckets: Vec::new(),
-            undecodable: None,
-            promised: Mutex::default(),
-        };
+        let mut left = QuotaLeft::new(self.project.clone());
         for bucket in listed? {
             match bucket.0 {
                 Ok(bucket) => left.buckets.push(bucket),
@@ -393,6 +330,11 @@ impl ProjectLedger {
         let left = Arc::new(left);
         *lock(&self.listed) = Some((Instant::now(), Arc::clone(&left)));
         Ok(Some(left))
+    }
+
+    /// Returns the amounts that are promised to replacements.
+    pub(super) fn promises(&self) -> &Promises {
+        &self.promises
     }
 
     /// Returns whether the watch shows a claim in whose Namespace of the cell no Instance can be.

@@ -11,7 +11,7 @@ use jiff::SignedDuration;
 use kube::ResourceExt;
 
 use super::amounts;
-use super::ledger::{Ledgers, QuotaLeft};
+use super::ledger::{Ledgers, ProjectLedger, QuotaLeft, Replaced};
 use super::plan::intervals::{RETRY, interval};
 use super::plan::{LedgerProblem, Remedy, is_denied};
 use crate::cell::CellCaches;
@@ -70,12 +70,13 @@ impl ReplacementQuota {
                 message,
                 remedy: Remedy::Correct,
             })?;
-        ledgers.of(&upstream.project)?.left().await
+        let ledger = ledgers.of(&upstream.project)?;
+        Ok(ledger.left().await?.map(|left| (ledger, left)))
     }
 }
 
 /// The quota that a project has left, or `None` if the cell may not see it.
-type Left = Result<Option<Arc<QuotaLeft>>, LedgerProblem>;
+type Left = Result<Option<(Arc<ProjectLedger>, Arc<QuotaLeft>)>, LedgerProblem>;
 
 /// Returns what an Instance needs beyond what it holds. Without the finalizer it holds nothing, nor if its claim was
 /// denied.
@@ -98,7 +99,7 @@ fn held(instance: &Instance, more: &[ResourceRequest], left: &Left) -> Option<He
     }
     let lacks = match left {
         Ok(None) => return None,
-        Ok(Some(left)) => left.lacks(controller_uid(instance).unwrap_or_default(), more),
+        Ok(Some((ledger, left))) => left.lacks(replaced(instance), more, ledger.promises()),
         Err(problem) => Err(problem.clone()),
     };
     let (reason, cause) = match lacks {
@@ -116,6 +117,15 @@ fn held(instance: &Instance, more: &[ResourceRequest], left: &Left) -> Option<He
         reason,
         message: format!("Instance {name} keeps its former template: {cause}"),
     })
+}
+
+/// Returns an Instance as one that is replaced, or that replaces another one.
+pub(super) fn replaced(instance: &Instance) -> Replaced<'_> {
+    Replaced {
+        deployment: controller_uid(instance).unwrap_or_default(),
+        name: instance.metadata.name.as_deref().unwrap_or_default(),
+        uid: instance.metadata.uid.as_deref().unwrap_or_default(),
+    }
 }
 
 /// Returns when the quota for a replacement is asked for again. `held` is the time since it was missing. A raised quota

@@ -9,7 +9,7 @@ use super::Section;
 use super::citations::rust_files;
 
 /// Crate, name and meaning of a constant. The name is unique in its crate.
-const CONSTANTS: [(&str, &str, &str); 103] = [
+const CONSTANTS: [(&str, &str, &str); 104] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
@@ -501,6 +501,11 @@ const CONSTANTS: [(&str, &str, &str); 103] = [
         "controllers",
         "HANDOVER_MAX",
         "Longest time for which a claim of quota waits for the next Instance of the same name.",
+    ),
+    (
+        "controllers",
+        "PROMISED_MAX",
+        "Longest time for which quota is promised to a larger replacement that has no claim.",
     ),
 ];
 

@@ -143,8 +143,10 @@ async fn quota_that_is_left_once_is_promised_once() {
     assert_eq!(is_held(&[&web, &web]).await, [false, false]);
     assert_eq!(is_held(&[&other]).await, [true]);
     assert_eq!(is_held(&[&web]).await, [false]);
-    // The list is made anew.
-    sleep(Duration::from_secs(3)).await;
+    // A new list does not end the promise.
+    sleep(Duration::from_mins(4)).await;
+    assert_eq!(is_held(&[&other]).await, [true]);
+    sleep(Duration::from_mins(1)).await;
     assert_eq!(is_held(&[&other]).await, [false]);
     assert_eq!(is_held(&[&web]).await, [true]);
 }
