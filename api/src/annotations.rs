@@ -304,7 +304,7 @@ pub const ALL: &[MetadataKey] = &[
         LEFT_CLAIMS,
         "Namespace `default`; cell",
         "`quota`; `quota-sweeper` removes names",
-        "JSON array of the names of projects. Instances of the cell have ended without proof that their claims in these projects are gone. The record goes when nothing was found in the project for a minute.",
+        "JSON array of the names of projects. Instances of the cell have ended without proof that their claims in these projects are gone, or their claims wait for the next Instances. The record goes when nothing was found in the project for a minute, or when the project was gone for an hour. Remove a project that was gone before the process has found it.",
     ),
     metadata_key(
         INSTANCE_NAME,

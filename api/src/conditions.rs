@@ -937,8 +937,8 @@ const WRITTEN: &[WrittenCondition] = &[
         Unknown,
         network_ready::NETWORK_UNREADABLE,
         (
-            "An object of the network operator cannot be decoded, and has a name that the Instance needs. The message names it.",
-            "Correct or delete the object. It is noticed within a minute.",
+            "An object of the network operator cannot be decoded, and has a name that the Instance needs. The message names it. Or the API server of the cell has not listed a kind of these objects since the process has started.",
+            "Correct or delete the object. It is noticed within a minute. If a list fails, the log of the cell's process has the cause.",
         ),
     ),
     written(
@@ -1060,8 +1060,8 @@ const WRITTEN: &[WrittenCondition] = &[
         Unknown,
         quota_granted::PENDING_EVALUATION,
         (
-            "The claim of the Instance exists, and the quota system has not decided about it yet.",
-            NOTHING,
+            "The claim of the Instance exists, and the quota system has not decided about it yet. Or a former claim is being deleted. The message names it.",
+            "If a claim is being deleted for long, remove what holds it back: it has finalizers of another program.",
         ),
     ),
     written(
