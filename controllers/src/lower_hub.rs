@@ -116,7 +116,8 @@ impl LowerHubController {
                 missing: "an administrator to create it".to_owned(),
             });
         };
-        let hub_uid = require_each_other(&self.caches, &self.writer, context, &existing).await?;
+        let hubs = [&self.caches.client, &self.caches.upper_hub];
+        let hub_uid = require_each_other(hubs, &self.writer, context, &existing).await?;
         let former = existing.status.as_ref();
         let mut wanted = status(observed, former);
         wanted.hub_uid = hub_uid.or(wanted.hub_uid);

@@ -9,7 +9,6 @@ use kube::{Client, Resource};
 use multicluster::Metrics;
 use serde_json::json;
 
-use super::LowerHubCaches;
 use crate::hub::identity::HubIdentity;
 use crate::lock::lock;
 use crate::objects::{Namespace, describe};
@@ -66,31 +65,31 @@ impl fmt::Debug for HeldReport {
 ///
 /// [`ReconcileError::Contradiction`] if it is another one, and the errors of the requests.
 pub(super) async fn require_each_other(
-    caches: &LowerHubCaches,
+    [lower, upper]: [&Client; 2],
     writer: &Writer,
     context: &ReconcileContext,
     lower_hub: &LowerHub,
 ) -> Result<Option<String>, ReconcileError> {
-    let (upper, own) = (
-        default_of(&caches.upper_hub).await?,
-        default_of(&caches.client).await?,
-    );
-    let [upper, lower] = [&upper, &own].map(|it| HubIdentity::of(it.as_ref().map(Resource::meta)));
+    let identity = |default: Option<&Namespace>| HubIdentity::of(default.map(Resource::meta));
+    let upper = identity(default_of(upper).await?.as_ref());
+    let own = default_of(lower).await?;
+    let own_identity = identity(own.as_ref());
     let record = own.as_ref().and_then(|own| recorded_upper_hub(own));
     let status = lower_hub.status.as_ref();
     let reported = status.and_then(|status| status.hub_uid.as_deref());
-    let problem = another_upper_hub(&upper, record).or_else(|| another_lower_hub(&lower, reported));
+    let problem =
+        another_upper_hub(&upper, record).or_else(|| another_lower_hub(&own_identity, reported));
     require_no_contradiction(problem, || describe(lower_hub))?;
     if let (Some(own), Some(uid)) = (&own, upper.uid())
         && record != Some(uid)
     {
-        let namespaces = Collection::<Namespace>::of_plane(&caches.client, None);
+        let namespaces = Collection::<Namespace>::of_plane(lower, None);
         let metadata = json!({"annotations": {annotations::UPPER_HUB_UID: uid}});
         writer
             .patch_metadata(context, &namespaces, own, metadata)
             .await?;
     }
-    Ok(lower.uid().map(str::to_owned))
+    Ok(own_identity.uid().map(str::to_owned))
 }
 
 /// Reads the Namespace that identifies a hub.
