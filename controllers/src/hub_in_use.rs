@@ -195,7 +195,7 @@ mod tests {
 
         // A hub namespace that was copied from another hub, or that belongs to another Namespace of this name.
         for record in [Some("another"), None] {
-            let planes = of(vec![of_hub(hub_namespace(), record)]).await;
+            let planes = of(vec![of_hub(own(), record)]).await;
             assert!(is_another(verdict(&planes)), "{record:?}");
         }
         let mut of_another = own();
