@@ -138,14 +138,13 @@ impl Position {
         self.is_doubtful = false;
     }
 
-    /// Records an error of a watch. The watch continues after a 429, a refusal of the right, a 404, a 5xx and a
-    /// broken connection. Everything is listed again after a 410, and after an error that would repeat itself.
+    /// Records an error of a watch. The watch continues after a 429, a refusal of the right, a 5xx and a broken
+    /// connection. Everything is listed again after a 410, and after an error that would repeat itself.
     pub(super) fn failed(&mut self, error: &watcher::Error) {
         let code = answer(error).map(|status| status.code);
         match (code, error) {
             (Some(429), _) => {}
-            // A proxy answers 404 too, while it does not reach the API server.
-            (Some(401 | 403 | 404 | 500..), _)
+            (Some(401 | 403 | 500..), _)
             | (
                 None,
                 watcher::Error::WatchStartFailed(_)
@@ -298,8 +297,9 @@ mod tests {
                 true,
             ),
             (refused(410), None, false),
-            (refused(404), Some("9"), true),
             (refused(400), None, false),
+            // The kind may have been deleted with all its objects.
+            (refused(404), None, false),
             (refused(409), None, false),
             (refused(422), None, false),
             (

@@ -224,19 +224,14 @@ async fn a_watch_that_breaks_resumes_without_a_list() {
 async fn a_watch_that_is_refused_resumes_without_a_list() {
     let following = following().await;
     following.server.clear_log();
-    let answers = [
-        (429, "429", 0),
-        (503, "503", 1),
-        (500, "500", 1),
-        (403, "403", 1),
-        (404, "NotServed", 1),
-    ];
-    for (code, shown, checks) in answers {
+    for (code, checks) in [(429, 0), (503, 1), (500, 1), (403, 1)] {
         following.server.clear_log();
         let fault = Fault::refuse(code).on(&[Verb::Watch]);
         following.server.fail(fault.times(3));
         // The watch ends when its duration is over.
-        following.until(|it| it.state().contains(shown)).await;
+        following
+            .until(|it| it.state().contains(&code.to_string()))
+            .await;
         following.until(|it| it.state() == "a@2").await;
         assert_eq!(lists_and_checks(&following.server), (0, checks), "{code}");
     }
