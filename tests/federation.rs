@@ -348,6 +348,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared freshness::a_city_without_a_cell;
         Apart freshness::a_cell_that_dies;
         Apart pull_cells::a_cell_that_is_away;
+        Apart pull_cells::a_cell_is_removed;
         Apart levels::cells_below_a_lower_hub;
         Apart levels::a_dead_cell_below;
         Apart summaries::cells_and_instances;

@@ -235,6 +235,12 @@ pub(crate) fn is_ready(instance: &Instance) -> bool {
         .is_some_and(|status| condition::is_true(&status.conditions, "Ready"))
 }
 
+/// Returns whether all containers of the Instance have this image.
+pub(crate) fn has_image(instance: &Instance, image: &str) -> bool {
+    let sandbox = instance.spec.runtime.sandbox.as_ref();
+    sandbox.is_some_and(|it| it.containers.iter().all(|it| it.image == image))
+}
+
 /// Returns whether the deployment is available and all its counters have this value at its current generation.
 pub(crate) fn is_settled(deployment: &WorkloadDeployment, instances: i32) -> bool {
     let status = deployment.status.clone().unwrap_or_default();

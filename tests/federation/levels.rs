@@ -29,7 +29,9 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::deletions;
-use crate::fixture::{self, ORD, Space, WITHIN, create, is_ready, patch, until_none, workload};
+use crate::fixture::{
+    self, ORD, Space, WITHIN, create, has_image, is_ready, patch, until_none, workload,
+};
 use crate::{settled, summaries};
 pub(crate) use dead_cell::a_dead_cell_below;
 pub(crate) use pull_mode::a_lower_hub_in_pull_mode;
@@ -257,11 +259,6 @@ async fn a_change_reaches_the_cells_below(
     layout.until_settled(space).await?;
     eprintln!("changed after {:.1} s", begin.elapsed().as_secs_f64());
     Ok(())
-}
-
-fn has_image(instance: &Instance, image: &str) -> bool {
-    let sandbox = instance.spec.runtime.sandbox.as_ref();
-    sandbox.is_some_and(|it| it.containers.iter().all(|it| it.image == image))
 }
 
 /// A CellRule that selects the lower hub changes the Instances of all cells below, until it is deleted.

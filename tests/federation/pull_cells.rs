@@ -1,6 +1,8 @@
 //! Tests of a cell in pull mode that loses its connection to the hub for minutes. The agent of the cell asks the
 //! interpreter of the cell.
 
+#[path = "pull_cells/removal.rs"]
+mod removal;
 #[path = "pull_cells/rights.rs"]
 mod rights;
 #[path = "pull_cells/rotation.rs"]
@@ -22,6 +24,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::fixture::{self, ORD, Space, WITHIN, create, deployment, is_settled, patch};
 use crate::freshness::{is_available_in_part, is_unreachable};
+pub(crate) use removal::{a_cell_is_removed, cluster_is_removed};
 
 /// The pull cell.
 const FAR: &str = "lax1";

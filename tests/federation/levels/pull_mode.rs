@@ -9,17 +9,16 @@ use api::reasons::instance::CELL_UNREACHABLE;
 use api::{Instance, Workload, WorkloadDeployment};
 use harness::federation::PullCell;
 use harness::{Config, networking, wait};
-use kube::ResourceExt;
+use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
+use kube::{Api, ResourceExt};
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{
-    CITY, LOWER, Layout, WEB, create_web, has_image, nothing_is_left, nothing_is_written_at_rest,
-    until_namespace_is_gone,
-};
-use crate::fixture::{self, Space, WITHIN, patch};
+use super::{CITY, LOWER, Layout, WEB, create_web, nothing_is_left, nothing_is_written_at_rest};
+use crate::fixture::{self, Space, WITHIN, has_image, patch};
 use crate::freshness::is_unreachable;
+use crate::pull_cells::cluster_is_removed;
 
 const LAYOUT: Layout = Layout {
     cities: &[CITY],
@@ -29,7 +28,7 @@ const LAYOUT: Layout = Layout {
 const NOTICED: Duration = Duration::from_secs(75);
 
 /// A Workload runs below a lower hub whose agent connects to the hub. The project shows that the lower hub is away, and is
-/// in step when it returns. The Workload ends on every plane.
+/// in step when it returns. The Workload ends on every plane. Then the lower hub is removed.
 pub(crate) async fn a_lower_hub_in_pull_mode() -> anyhow::Result<()> {
     let config = Config {
         cells: Vec::new(),
@@ -51,7 +50,9 @@ pub(crate) async fn a_lower_hub_in_pull_mode() -> anyhow::Result<()> {
         nothing_is_written_at_rest(&federation, &LAYOUT).await?;
         away(&space, &pull).await?;
         nothing_is_left(&space, "dfw.a1").await?;
-        until_namespace_is_gone(&space).await
+        cluster_is_removed(&space, LOWER, federation.lower_hub(LOWER)?.client()).await?;
+        let in_cell: Api<Namespace> = Api::all(federation.cell("dfw.a1")?.client());
+        wait::gone(&in_cell, &space.hub_name, WITHIN).await
     };
     tokio::select! {
         result = tested => result?,
