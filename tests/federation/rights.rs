@@ -33,9 +33,9 @@ pub(crate) use requests::check_requests;
 const OF_EVERYONE: [&str; 2] = ["authorization.k8s.io", "authentication.k8s.io"];
 
 /// One right: verb, API group, resource, and the name of the only object.
-type Right = (String, String, String, String);
+pub(crate) type Right = (String, String, String, String);
 
-async fn client(kubeconfig: &Path) -> anyhow::Result<Client> {
+pub(crate) async fn client(kubeconfig: &Path) -> anyhow::Result<Client> {
     let config = connect::kubeconfig(kubeconfig, None).await?;
     Ok(connect::client(config, "test")?)
 }
@@ -116,9 +116,9 @@ fn listed(roles: &[&Role]) -> BTreeSet<Right> {
     rights
 }
 
-/// Returns the rights that the API server gives to the user of the client.
-async fn given(client: &Client) -> anyhow::Result<BTreeSet<Right>> {
-    let review = serde_json::from_value(json!({"spec": {"namespace": "default"}}))?;
+/// Returns the rights that the API server gives to the user of the client in a namespace and outside all namespaces.
+pub(crate) async fn given(client: &Client, namespace: &str) -> anyhow::Result<BTreeSet<Right>> {
+    let review = serde_json::from_value(json!({"spec": {"namespace": namespace}}))?;
     let api: Api<SelfSubjectRulesReview> = Api::all(client.clone());
     let answer = api.create(&PostParams::default(), &review).await?;
     let status = answer.status.context("no rules")?;
@@ -197,7 +197,7 @@ pub(crate) async fn no_identity_may_do_more(federation: &Federation) -> anyhow::
         let roles = roles(|role| planes.contains(&role.plane) && role.subject == subject);
         all_of(&client, &roles).await?;
         nothing_of_the_table(&client, identity, plane.kind()).await?;
-        let (given, listed) = (given(&client).await?, listed(&roles));
+        let (given, listed) = (given(&client, "default").await?, listed(&roles));
         let more: Vec<_> = given.difference(&listed).collect();
         let less: Vec<_> = listed.difference(&given).collect();
         ensure!(
@@ -218,7 +218,7 @@ pub(crate) async fn no_identity_may_do_more(federation: &Federation) -> anyhow::
     // The identity of one plane is a stranger on another plane.
     let stranger = client(&project.kubeconfig_of(&cell_user)?).await?;
     ensure!(
-        given(&stranger).await?.is_empty(),
+        given(&stranger, "default").await?.is_empty(),
         "a cell has rights in a project"
     );
     Ok(())
@@ -393,7 +393,7 @@ pub(crate) async fn a_cell_writes_only_its_own_copies(
 }
 
 /// Checks that the API server forbids a request.
-fn forbidden<T>(answer: kube::Result<T>) -> anyhow::Result<()> {
+pub(crate) fn forbidden<T>(answer: kube::Result<T>) -> anyhow::Result<()> {
     match answer {
         Err(kube::Error::Api(error)) if error.code == 403 => Ok(()),
         Err(error) => Err(error).context("refused for another reason"),
