@@ -1,11 +1,13 @@
 //! Tests of compute-federation and Karmada behind proxies that close connections.
 
 use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use api::Workload;
 use api::karmada::Cluster;
+use harness::proxy::RequestInfo;
 use harness::site_proxy::{ConnectProxy, ConnectionLimits, ReverseProxy};
 use harness::{CellConfig, Federation, networking, wait};
 use http::Method;
@@ -58,7 +60,7 @@ pub(crate) async fn everything_behind_proxies() -> anyhow::Result<()> {
     pull.put_connect_proxy(&of_agent).await?;
     // The first change opens what the proxies then close.
     changes_once(&space, "app:first").await?;
-    let logged = log_length(&federation).await?;
+    let logs = LogSince::now(&federation).await?;
     for proxy in &reverse {
         proxy.take_requests();
     }
@@ -80,7 +82,7 @@ pub(crate) async fn everything_behind_proxies() -> anyhow::Result<()> {
         of_agent.closed(),
     ];
     eprintln!("connections closed: project, hub, cell to hub, Karmada to cell, agent {counts:?}");
-    closed_watches_are_routine(&federation, &reverse, logged).await?;
+    closed_watches_are_routine(&reverse, &logs)?;
     a_client_certificate_ends_at_the_proxy(&federation, &reverse[1]).await?;
     federation.stop().await;
     Ok(())
@@ -119,10 +121,7 @@ async fn changes_once(space: &Space<'_>, image: &str) -> anyhow::Result<f64> {
     let change = fixture::image_change(image);
     patch(&space.in_project::<Workload>(), "web", change).await?;
     for (cell, city) in [(DFW, "dfw"), (ORD, "ord"), (FAR, "lax")] {
-        let has = |instance: &api::Instance| {
-            let sandbox = instance.spec.runtime.sandbox.as_ref();
-            sandbox.is_some_and(|it| it.containers.iter().all(|it| it.image == image))
-        };
+        let has = |instance: &api::Instance| fixture::has_image(instance, image);
         let name = format!("web-us-{city}-0");
         wait::until(&space.in_cell(cell), &name, image, WITHIN, has).await?;
     }
@@ -130,52 +129,79 @@ async fn changes_once(space: &Space<'_>, image: &str) -> anyhow::Result<f64> {
     Ok(begin.elapsed().as_secs_f64())
 }
 
-async fn log_length(federation: &Federation) -> anyhow::Result<usize> {
-    let log = federation.management()?.lock().await.log();
-    Ok(fs::read(&log).context(log.display().to_string())?.len())
+/// The log of a process behind a proxy, from a moment on.
+struct LogSince {
+    file: PathBuf,
+    length: usize,
 }
 
-/// Closed watches cause no list of whole objects and no warning.
-async fn closed_watches_are_routine(
-    federation: &Federation,
+impl LogSince {
+    /// Returns the logs of the management process and of the cell behind CONNECT.
+    async fn now(federation: &Federation) -> anyhow::Result<[Self; 2]> {
+        let management = federation.management()?.lock().await.log();
+        let cell = federation.cell_manager(DFW)?.lock().await.log();
+        let since = |file: PathBuf| {
+            let length = fs::read(&file).context(file.display().to_string())?.len();
+            anyhow::Ok(Self { file, length })
+        };
+        Ok([since(management)?, since(cell)?])
+    }
+
+    /// Returns the warnings and errors of the process.
+    fn problems(&self) -> anyhow::Result<Vec<String>> {
+        let log = fs::read_to_string(&self.file).context(self.file.display().to_string())?;
+        let since = log.get(self.length..).unwrap_or_default();
+        let is_problem = |line: &&str| line.contains("WARN") || line.contains("ERROR");
+        Ok(since
+            .lines()
+            .filter(is_problem)
+            .map(str::to_owned)
+            .collect())
+    }
+}
+
+/// Closed watches cause no list of whole objects and no warning. The cell has no watch on the hub, so it has no reason to
+/// warn.
+fn closed_watches_are_routine(
     proxies: &[ReverseProxy],
-    logged: usize,
+    [management, cell]: &[LogSince; 2],
 ) -> anyhow::Result<()> {
-    let log = federation.management()?.lock().await.log();
-    let log = fs::read_to_string(&log).context(log.display().to_string())?;
-    let since = log.get(logged..).unwrap_or_default();
-    let is_problem = |line: &&str| {
-        let is_of_watch = line.contains("watch failed") || line.contains("kube_client");
-        is_of_watch && (line.contains("WARN") || line.contains("ERROR"))
-    };
-    let problems: Vec<_> = since.lines().filter(is_problem).collect();
+    let mut problems = management.problems()?;
+    // A connection that gets too old can also have a request on it.
+    problems.retain(|line| line.contains("watch failed") || line.contains("kube_client"));
+    problems.extend(cell.problems()?);
     ensure!(problems.is_empty(), "{problems:#?}");
     for proxy in proxies {
         let requests = proxy.take_requests();
         let watches = requests.iter().filter(|it| it.is_watch()).count();
         ensure!(watches >= CLOSED, "{}: {watches} watches", proxy.url());
-        let is_list = |path: &str| {
-            let kind = path.rsplit('/').next().unwrap_or_default();
-            [
-                "instances",
-                "workloaddeployments",
-                "workloads",
-                "namespaces",
-                "networks",
-            ]
-            .contains(&kind)
-        };
-        let lists = requests.iter().filter(|it| {
-            // One object, or the metadata of the former version to check that the API server was not restored.
-            let is_check = ["fieldSelector", "resourceVersionMatch=Exact"]
-                .iter()
-                .any(|parameter| it.query.contains(parameter));
-            it.method == Method::GET && !it.is_watch() && !is_check && is_list(&it.path)
-        });
-        let lists: Vec<_> = lists.collect();
+        let lists: Vec<_> = requests.iter().filter(|it| is_list(it)).collect();
         ensure!(lists.is_empty(), "{lists:#?}");
     }
     Ok(())
+}
+
+/// Returns whether the request reads more than one object.
+fn is_list(request: &RequestInfo) -> bool {
+    // One object, or the metadata of the former version to check that the API server was not restored.
+    let is_check = |parameter: &str| {
+        let name = parameter.strip_prefix("fieldSelector=metadata.name%3D");
+        name.is_some() || ["limit=1", "resourceVersionMatch=Exact"].contains(&parameter)
+    };
+    request.method == Method::GET
+        && !request.is_watch()
+        && !request.query.split('&').any(is_check)
+        && names_a_kind(&request.path)
+}
+
+/// Returns whether a path names all objects of a kind, and neither one object nor what the API server serves.
+fn names_a_kind(path: &str) -> bool {
+    let parts: Vec<_> = path.split('/').skip(1).collect();
+    let resource = match parts.as_slice() {
+        ["api", _, rest @ ..] | ["apis", _, _, rest @ ..] => rest,
+        _ => &[],
+    };
+    matches!(resource, [_] | ["namespaces", _, _])
 }
 
 /// The API server does not see a client certificate behind a proxy that ends TLS.
