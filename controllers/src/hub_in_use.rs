@@ -154,12 +154,12 @@ pub(crate) fn hub_not_known(object: String) -> ReconcileError {
 }
 
 /// Decides by what the projects record. A customer can edit a record, and a new project can get a record of a wrong hub.
-/// So a few projects do not decide.
+/// So a few projects do not decide. A project without a record is one of a first installation, or of a former version.
 fn verdict(uid: &str, records: impl Iterator<Item = ProjectHub>) -> HubVerdict {
     let (mut own, mut others) = (0_usize, 0_usize);
     for record in records {
         match record {
-            ProjectHub::InUse => own += 1,
+            ProjectHub::InUse | ProjectHub::Unrecorded => own += 1,
             ProjectHub::Another => others += 1,
         }
     }
@@ -213,7 +213,12 @@ mod tests {
     #[test]
     fn the_hub_is_the_one_that_most_projects_record() {
         let (own, another) = (ProjectHub::InUse, ProjectHub::Another);
-        let cases: [(&[ProjectHub], bool); 7] = [
+        let unrecorded = ProjectHub::Unrecorded;
+        let cases: [(&[ProjectHub], bool); 10] = [
+            // A customer has written a record before the installation has.
+            (&[unrecorded, another, unrecorded], true),
+            (&[another, another, unrecorded], false),
+            (&[unrecorded], true),
             (&[], true),
             (&[own], true),
             (&[another], false),

@@ -38,6 +38,8 @@ pub(crate) enum ProjectHub {
     InUse,
     /// All records name other hubs.
     Another,
+    /// It has WorkloadDeployments, and none of them has a record.
+    Unrecorded,
 }
 
 /// The API server of a project and its caches.
@@ -103,17 +105,23 @@ impl ProjectCaches {
         problem
     }
 
-    /// Returns which hub the WorkloadDeployments of the project record. Returns `None` if there is no record.
+    /// Returns which hub the WorkloadDeployments of the project record. Returns `None` if it has none.
     pub(crate) fn hub(&self, hub: &HubIdentity) -> Option<ProjectHub> {
-        let mut recorded = None;
+        let (mut own, mut others) = (false, false);
         self.by_hub.visit_values("", |metadata, _| {
             match recorded_hub(metadata).map(|record| hub.is_named_by(record)) {
-                Some(true) => recorded = Some(ProjectHub::InUse),
-                Some(false) => recorded = recorded.or(Some(ProjectHub::Another)),
+                Some(true) => own = true,
+                Some(false) => others = true,
                 None => {}
             }
         });
-        recorded
+        match (own, others) {
+            (true, _) => Some(ProjectHub::InUse),
+            (false, true) => Some(ProjectHub::Another),
+            (false, false) => {
+                (!self.deployments.keys().is_empty()).then_some(ProjectHub::Unrecorded)
+            }
+        }
     }
 
     /// Checks that a namespace belongs to a project. The labels of a hub namespace mean that the connection of the
