@@ -62,7 +62,10 @@ impl Controller for HeartbeatController {
         let wanted = match (status, heartbeat) {
             (None, _) => unreported(lower_hub.meta(), now),
             (Some(_), Some(heartbeat)) => reporting(heartbeat, former, now),
-            (Some(_), None) => without_heartbeat(former, now),
+            (Some(status), None) => {
+                let is_reported = status.cell_count > 0 || status.hub_uid.is_some();
+                without_heartbeat(former, is_reported, now)
+            }
         };
         self.count(&key.name, wanted.as_ref().is_some_and(Condition::is_false));
         if former != wanted.as_ref() {

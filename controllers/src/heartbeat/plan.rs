@@ -14,6 +14,10 @@ use multicluster::heartbeat::GRACE;
 
 use crate::hub::heartbeats::LastHeartbeat;
 
+/// Message of a LowerHub that has never had a list.
+const NEVER_REPORTED: &str =
+    "the process of the lower hub has never reported its cells to this LowerHub";
+
 /// Returns the wanted condition `Reporting`. `former` is the current one.
 pub(super) fn reporting(
     heartbeat: LastHeartbeat,
@@ -53,8 +57,16 @@ pub(super) fn reporting(
 
 /// Returns the wanted condition of a LowerHub without any known heartbeat. If there never was one, there is no condition:
 /// the process can have a former version, which sends none. If there was one, the Lease is lost.
-pub(super) fn without_heartbeat(former: Option<&Condition>, now: Timestamp) -> Option<Condition> {
+/// `is_reported` says whether the LowerHub has a list. A former version can begin to report at any time.
+pub(super) fn without_heartbeat(
+    former: Option<&Condition>,
+    is_reported: bool,
+    now: Timestamp,
+) -> Option<Condition> {
     let former = former?;
+    if former.message == NEVER_REPORTED && is_reported {
+        return None;
+    }
     let message = "the Lease of the process of the lower hub does not exist, or was never renewed";
     Some(silent(Some(former), message.to_owned(), now))
 }
@@ -63,9 +75,7 @@ pub(super) fn without_heartbeat(former: Option<&Condition>, now: Timestamp) -> O
 pub(super) fn unreported(metadata: &ObjectMeta, now: Timestamp) -> Option<Condition> {
     let created = metadata.creation_timestamp.as_ref()?.0;
     let age = Duration::try_from(now.duration_since(created)).unwrap_or_default();
-    let message =
-        "the process of the lower hub has never reported its cells to this LowerHub".to_owned();
-    (age >= GRACE).then(|| silent(None, message, created))
+    (age >= GRACE).then(|| silent(None, NEVER_REPORTED.to_owned(), created))
 }
 
 /// Returns the condition of a silent process. The time of a silence does not change while it lasts, also if the clock of

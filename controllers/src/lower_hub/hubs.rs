@@ -110,7 +110,14 @@ fn recorded_upper_hub(default: &Namespace) -> Option<&str> {
 
 /// Returns the problem if the upper hub in use is not the recorded one.
 fn another_upper_hub(upper: &HubIdentity, record: Option<&str>) -> Option<String> {
-    let (uid, record) = (upper.uid()?, record?);
+    let record = record?;
+    let Some(uid) = upper.uid() else {
+        return Some(format!(
+            "annotation {} of the lower hub's Namespace default names upper hub {record}, and the upper hub in use does not \
+             say which hub it is: check --federation-kubeconfig, and that its role may get the Namespace default",
+            annotations::UPPER_HUB_UID
+        ));
+    };
     (!upper.is_named_by(record)).then(|| {
         format!(
             "annotation {} of the lower hub's Namespace default names upper hub {record}, and the upper hub in use is {uid}: \

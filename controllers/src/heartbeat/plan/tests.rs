@@ -112,15 +112,15 @@ fn a_process_is_silent_when_no_heartbeat_has_arrived_for_the_grace() {
 /// A former version has never sent a heartbeat. Otherwise the Lease was deleted, or was made anew.
 #[test]
 fn a_lost_lease_does_not_end_a_silence() {
-    assert_eq!(without_heartbeat(None, now()), None);
+    assert_eq!(without_heartbeat(None, true, now()), None);
     let early = Duration::ZERO;
     let arrived = reporting(heartbeat(BEAT, early, true), None, now());
-    let lost = without_heartbeat(arrived.as_ref(), now());
+    let lost = without_heartbeat(arrived.as_ref(), true, now());
     assert_eq!(shown(lost.clone()), Some((False, NOW.to_owned())));
     let later = now() + BEAT_INTERVAL;
-    assert_eq!(without_heartbeat(lost.as_ref(), later), lost);
+    assert_eq!(without_heartbeat(lost.as_ref(), true, later), lost);
     let silent = reporting(heartbeat(BEAT, GRACE, true), None, now());
-    assert_eq!(without_heartbeat(silent.as_ref(), later), silent);
+    assert_eq!(without_heartbeat(silent.as_ref(), true, later), silent);
     let again = reporting(heartbeat(NOW, early, true), lost.as_ref(), later);
     assert_eq!(shown(again), Some((True, later.to_string())));
 }
@@ -136,4 +136,8 @@ fn a_lower_hub_that_never_gets_a_list_has_a_silent_process() {
     let silent = unreported(&created(GRACE), now()).unwrap();
     assert_eq!(silent.reason, PROCESS_SILENT);
     assert_eq!(silent.last_transition_time.0, now() - GRACE);
+    // A process of a former version reports, and sends no heartbeat.
+    assert_eq!(without_heartbeat(Some(&silent), true, now()), None);
+    let stays = without_heartbeat(Some(&silent), false, now());
+    assert_eq!(stays, Some(silent));
 }
