@@ -25,8 +25,8 @@ use std::time::Duration;
 use api::quota::{ResourceClaim, ResourceRequest};
 use api::{Instance, finalizers};
 use jiff::Timestamp;
-use kube::ResourceExt;
 use kube::core::{PartialObjectMeta, PartialObjectMetaExt};
+use kube::{Resource, ResourceExt};
 use multicluster::queue::Limits;
 use multicluster::{Metrics, Outcome};
 use serde_json::json;
@@ -205,7 +205,7 @@ impl QuotaController {
                     }
                 }
                 Some(QuotaStep::AdoptClaim | QuotaStep::DeleteClaim)
-                    if is_of_another(&access.ledger, &instance)
+                    if is_of_another(&access.ledger, instance.meta())
                         && !self.is_current(key, &instance).await? =>
                 {
                     return Ok(Outcome::Settled);
@@ -359,11 +359,11 @@ impl QuotaController {
         let ledgers = self.ledgers.as_ref().zip(key.project.as_ref());
         if let Ledger::Known(Some(claim)) = ledger
             && !is_pending(claim)
-            && !is_of_another(ledger, instance)
+            && !is_of_another(ledger, instance.meta())
             && let Some((ledgers, project)) = ledgers
             && let Some(project) = ledgers.used(project)
         {
-            project.promises().keep(replacement::replaced(instance));
+            project.keep_promise(replacement::replaced(instance));
         }
     }
 

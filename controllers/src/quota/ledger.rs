@@ -210,8 +210,11 @@ impl ProjectLedger {
             let watched = self.watched.get();
             watched.is_some_and(|watched| watched.get(&upstream.namespace, name).is_some())
         };
-        let must_look =
-            found.free_name.is_none() || !self.follows_claims() || further.iter().any(is_seen);
+        // The watch does not show the claims of former cells.
+        let must_look = found.free_name.is_none()
+            || !claimant.former_cells.is_empty()
+            || !self.follows_claims()
+            || further.iter().any(is_seen);
         if !found.is_staying() && must_look {
             self.look_at(claimant, upstream, further, &mut found)
                 .await?;
@@ -330,6 +333,14 @@ impl ProjectLedger {
         let left = Arc::new(left);
         *lock(&self.listed) = Some((Instant::now(), Arc::clone(&left)));
         Ok(Some(left))
+    }
+
+    /// Ends the promise to the WorkloadDeployment of this Instance, if its claim was promised. Its amounts are not left
+    /// any more, so the AllowanceBuckets are listed again.
+    pub(super) fn keep_promise(&self, instance: Replaced<'_>) {
+        if self.promises.keep(instance) {
+            *lock(&self.listed) = None;
+        }
     }
 
     /// Returns the amounts that are promised to replacements.

@@ -215,8 +215,8 @@ pub(super) fn fits(
 }
 
 /// Returns whether there is a claim that does not say that it is for this Instance.
-pub(super) fn is_of_another(ledger: &Ledger, instance: &Instance) -> bool {
-    matches!(ledger, Ledger::Known(Some(claim)) if !is_of(claim.meta(), instance.meta()))
+pub(super) fn is_of_another(ledger: &Ledger, instance: &ObjectMeta) -> bool {
+    matches!(ledger, Ledger::Known(Some(claim)) if !is_of(claim.meta(), instance))
 }
 
 /// Plans for an Instance that is not terminating.
@@ -400,7 +400,9 @@ fn waiting(observed: &Observed<'_>, more: &str) -> String {
 /// while the quota system does not answer.
 fn failed(observed: &Observed<'_>, problem: &LedgerProblem) -> Plan {
     let instance = observed.instance;
-    let is_decided = stored(instance).is_some_and(|it| it.is_true() || is_denial(it));
+    // A granted claim behind a closed gate can be gone by now.
+    let is_open = !is_gated(instance);
+    let is_decided = stored(instance).is_some_and(|it| it.is_true() && is_open || is_denial(it));
     let age = age(instance.meta(), observed.now);
     let is_silent = match problem.remedy {
         Remedy::Wait(_) => is_decided || age < SHOWN,
@@ -485,7 +487,7 @@ pub(super) fn waiting_since(instance: &Instance) -> Option<Timestamp> {
     let created = || instance.metadata.creation_timestamp.as_ref().map(|it| it.0);
     match stored(instance) {
         _ if is_put_off(instance) => None,
-        Some(granted) if granted.is_true() => None,
+        Some(granted) if granted.is_true() && !is_gated(instance) => None,
         _ if is_gated(instance) => created(),
         Some(waiting) => Some(waiting.last_transition_time.0),
         None => None,

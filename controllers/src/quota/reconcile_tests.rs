@@ -536,8 +536,18 @@ async fn a_promise_ends_when_the_claim_of_the_new_instance_is_decided() {
     system.reconcile().await;
     assert!(!is_left("other", "any"));
     system.grant(CLAIM);
+    system.project.put(bucket("instances", 0));
     system.reconcile().await;
     assert!(is_left("other", "any"));
+    // The former list does not count any more.
+    let current = ledger.left().await.unwrap().unwrap();
+    let other = ledger::Replaced {
+        deployment: "other",
+        name: NAME,
+        uid: "any",
+    };
+    let lacking = current.lacks(other, &one, ledger.promises()).unwrap();
+    assert_eq!(lacking.len(), 1);
     assert!(!is_left("web", "former"));
     // The other one still has the former Instance, so its claim is not that of the new one.
     system.reconcile().await;

@@ -5,12 +5,12 @@
 
 use api::finalizers;
 use jiff::Timestamp;
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use multicluster::Outcome;
 use tracing::{info, warn};
 
 use super::plan::ending::{end, is_due};
-use super::plan::{ClaimProof, Ledger, Plan, QuotaStep, Remedy};
+use super::plan::{ClaimProof, Ledger, Plan, QuotaStep, Remedy, is_of_another};
 use super::{DISPUTED, PartialInstance, QuotaController, STEPS_MAX};
 use crate::lock::lock;
 use crate::objects::{has_finalizer, is_terminating};
@@ -33,10 +33,19 @@ impl QuotaController {
         if !is_due(&instance) {
             return Ok(Outcome::Settled);
         }
+        let mut is_disputed = false;
         for _ in 0..STEPS_MAX {
             let mut access = self.look(key, None).await;
             self.note_try(key, &access.ledger);
-            if self.handovers.begin(&key.object(), &access.ledger)
+            if is_of_another(&access.ledger, instance.meta())
+                && !self.still_ends(key, &instance).await?
+            {
+                return Ok(Outcome::Settled);
+            }
+            // Of several claims, only one would pass on.
+            let is_only = self.watched_claims(key).len() <= 1;
+            if is_only
+                && self.handovers.begin(&key.object(), &access.ledger)
                 && let Ok(upstream) = self.upstream(key)
             {
                 // The process can end before the next Instance takes over the claim.
@@ -55,8 +64,9 @@ impl QuotaController {
                         continue;
                     };
                     info!(?key, problem = problem.message, "the claim is not deleted");
-                    if problem.remedy == Remedy::Repeat {
+                    if problem.remedy == Remedy::Repeat && !is_disputed {
                         // The quota system has decided about it meanwhile.
+                        is_disputed = true;
                         continue;
                     }
                     let Plan { step, look_again } =
@@ -74,6 +84,18 @@ impl QuotaController {
             return self.let_go(context, key, &instance).await;
         }
         Ok(Outcome::Again(DISPUTED))
+    }
+
+    /// Asks the cell whether this Instance still ends. A cache that is behind can have a former one, and the claim can be
+    /// that of the next one.
+    async fn still_ends(
+        &self,
+        key: &ClaimKey,
+        instance: &PartialInstance,
+    ) -> Result<bool, ReconcileError> {
+        let instances = Collection::<PartialInstance>::new(&self.cell.client, &key.namespace, None);
+        let current = instances.read(&key.name).await?;
+        Ok(current.is_some_and(|it| it.uid() == instance.uid()))
     }
 
     /// Removes the finalizer of a terminating Instance.

@@ -111,8 +111,8 @@ impl QuotaLeft {
 
 impl Promises {
     /// Ends the promise to a WorkloadDeployment when the claim of this Instance is decided, if the Instance replaces
-    /// another one.
-    pub(in crate::quota) fn keep(&self, instance: Replaced<'_>) {
+    /// another one. Returns whether it ended one.
+    pub(in crate::quota) fn keep(&self, instance: Replaced<'_>) -> bool {
         let mut promises = lock(&self.0);
         let is_kept = promises.get(instance.deployment).is_some_and(|promise| {
             let former = promise.replaced.get(instance.name);
@@ -121,5 +121,6 @@ impl Promises {
         if is_kept {
             promises.remove(instance.deployment);
         }
+        is_kept
     }
 }

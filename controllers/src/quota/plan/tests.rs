@@ -447,9 +447,11 @@ fn a_problem_is_shown_unless_the_instance_has_quota_or_was_denied() {
     let mut young = Case::new(unavailable());
     young.instance.metadata.creation_timestamp = object(json!(before(1)));
     assert_eq!(young.plan(), "7 s");
-    for stored in [GRANTED, DENIED] {
-        assert_eq!(Case::new(unavailable()).stored(stored, 2, 5).plan(), "7 s");
-    }
+    assert_eq!(Case::new(unavailable()).stored(DENIED, 2, 5).plan(), "7 s");
+    // The claim can be gone by now.
+    let granted = Case::new(unavailable()).stored(GRANTED, 2, 5);
+    assert_eq!(granted.plan(), format!("{away}, 7 s"));
+    assert!(waiting_since(&granted.instance).is_some());
     let refused = || problem(Remedy::Correct, reason::MISCONFIGURED);
     let shown = "False QuotaMisconfigured: away, 15 s";
     assert_eq!(Case::new(refused()).plan(), shown);
@@ -463,7 +465,7 @@ fn a_problem_is_shown_unless_the_instance_has_quota_or_was_denied() {
     };
     assert_eq!(raced(59).plan(), "1 s");
     assert_eq!(raced(60).plan(), format!("{away}, 15 s"));
-    assert_eq!(raced(1000).stored(GRANTED, 2, 5).plan(), "15 s");
+    assert_eq!(raced(1000).stored(DENIED, 2, 5).plan(), "15 s");
     let unidentified = || Ledger::Unidentified("no label".to_owned());
     assert_eq!(
         Case::new(unidentified()).plan(),
@@ -573,8 +575,7 @@ fn an_instance_waits_since_its_creation_or_since_its_grant_was_lost() {
         since(Case::new(Ledger::Disabled).open().stored(DENIED, 2, 7)),
         Some(before(7))
     );
-    assert_eq!(
-        since(Case::new(Ledger::Disabled).stored(GRANTED, 2, 7)),
-        None
-    );
+    let granted = || Case::new(Ledger::Disabled).stored(GRANTED, 2, 7);
+    assert_eq!(since(granted()), Some(before(30)));
+    assert_eq!(since(granted().open()), None);
 }

@@ -123,7 +123,7 @@ async fn without_enforcement_an_instance_ends_at_once() {
 /// The role of the cell in the project may lack `delete`.
 #[tokio::test(start_paused = true)]
 async fn a_ledger_that_refuses_only_the_deletion_holds_an_instance_for_two_minutes() {
-    for code in [400, 403, 422] {
+    for code in [400, 403, 409, 422] {
         let system = System::start(new_instance()).await;
         system.reconcile().await;
         system.delete_instance().await;

@@ -60,6 +60,41 @@ async fn a_claim_passes_to_the_next_instance() {
     }
 }
 
+/// I-31: after a return to the Go manager, an Instance can have a claim of each of them.
+#[tokio::test(start_paused = true)]
+async fn of_several_claims_one_passes_on() {
+    let system = with_deployment(true, |_| {}).await;
+    let mut of_go_manager = claim_of("instance-web-0", "dfw1");
+    of_go_manager["status"] = json!(system.claim().unwrap().status);
+    system.project.put(of_go_manager);
+    settle().await;
+    system.reconcile().await;
+    assert!(system.instance().is_none() && system.claim().is_none());
+    let other: Option<ResourceClaim> = system.project.get("default", "instance-web-0");
+    assert!(other.is_some());
+}
+
+/// I-31: the cache can have an Instance that ends, whose successor has the claim already.
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_ends_takes_no_claim_of_the_next_one() {
+    let system = System::start(new_instance()).await;
+    system.reconcile().await;
+    system.grant(CLAIM);
+    system.delete_instance().await;
+    let next = |claim: &mut Value| claim["metadata"]["annotations"][UID] = json!("next");
+    system
+        .project
+        .modify::<ResourceClaim>("default", CLAIM, next);
+    system.writes();
+    let mut instance = new_instance();
+    instance["metadata"]["uid"] = json!("next");
+    // The cache does not have it yet.
+    system.planes.cell.put(instance);
+    assert_eq!(system.reconcile().await, Outcome::Settled);
+    assert_eq!(system.writes(), [""; 0]);
+    assert!(system.claim().is_some());
+}
+
 /// I-31: a claim does not outlive its Instance for long.
 #[tokio::test(start_paused = true)]
 async fn a_claim_without_a_next_instance_is_deleted_after_a_minute() {

@@ -80,6 +80,27 @@ async fn a_project_that_is_gone_leaves_the_record_after_an_hour() {
     assert_eq!(record(&system), None);
 }
 
+/// The control plane of a restored project answers before its claims are restored.
+#[tokio::test(start_paused = true)]
+async fn an_empty_list_after_a_project_was_gone_is_the_first_one() {
+    let system = with_left_claim().await;
+    system.project.heal();
+    let claim = json!(system.claim().unwrap());
+    system.project.remove::<ResourceClaim>("default", CLAIM);
+    system.project.fail(absent_project());
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    system.sweep().await;
+    system.project.heal();
+    let minute = Duration::from_mins(1);
+    tokio::time::sleep(2 * minute).await;
+    assert_eq!(system.sweep().await, Outcome::Again(minute));
+    assert!(record(&system).is_some());
+    system.project.put(claim);
+    tokio::time::sleep(minute).await;
+    system.sweep().await;
+    assert!(system.claim().is_none());
+}
+
 /// A request without an answer can make a claim later.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_appears_late_is_found() {

@@ -23,10 +23,11 @@ use crate::runtime::{ReconcileContext, ReconcileError};
 /// Writes the record.
 pub(crate) struct LeftClaims {
     cell: Arc<CellCaches>,
-    /// Since when nothing was found in each project of the record. The lock is held while the record is written: many
-    /// Instances can end at once.
-    clean: Mutex<HashMap<ProjectName, Instant>>,
-    /// The projects that the cell has refused to record. They are forgotten with this process.
+    /// Since when nothing was found in each project of the record, and for how long nothing must be found. The lock is
+    /// held while the record is written: many Instances can end at once.
+    clean: Mutex<HashMap<ProjectName, (Duration, Instant)>>,
+    /// The projects that the cell has refused to record, and those that the cache, which may be behind, has in the record
+    /// already. They are forgotten with this process.
     unrecorded: sync::Mutex<HashSet<ProjectName>>,
     /// Called with each project in which an Instance leaves a claim. No watch reports one that is in the record already,
     /// or that the cell refuses to record.
@@ -67,9 +68,15 @@ impl LeftClaims {
     ) -> Result<(), ReconcileError> {
         let mut clean = self.clean.lock().await;
         clean.remove(project);
-        let added = self
-            .write(context, writer, |projects| projects.insert(project.clone()))
-            .await;
+        let mut is_new = false;
+        let added = self.write(context, writer, |projects| {
+            is_new = projects.insert(project.clone());
+            is_new
+        });
+        let added = added.await;
+        if !is_new {
+            lock(&self.unrecorded).insert(project.clone());
+        }
         match added {
             Err(error) if error.lasting_refusal().is_some() => {
                 lock(&self.unrecorded).insert(project.clone());
@@ -96,8 +103,13 @@ impl LeftClaims {
     ) -> Result<bool, ReconcileError> {
         // An Instance that leaves a claim waits for this lock.
         let mut clean = self.clean.lock().await;
-        let since = clean.entry(project.clone()).or_insert_with(Instant::now);
-        if since.elapsed() < time {
+        let begun = (time, Instant::now());
+        let entry = clean.entry(project.clone()).or_insert(begun);
+        // An answer of another kind is no proof of the former one.
+        if entry.0 != time {
+            *entry = begun;
+        }
+        if entry.1.elapsed() < time {
             return Ok(false);
         }
         self.write(context, writer, |projects| projects.remove(project))
