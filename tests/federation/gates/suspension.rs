@@ -15,6 +15,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::fixture::{GatedFederation, TWIN};
+use super::pauses::until_nothing_is_recorded;
 use crate::fixture::{DFW, ORD, Space, WITHIN, patch};
 use crate::settled::quiet;
 
@@ -47,6 +48,8 @@ pub(crate) async fn a_service_is_suspended_and_resumed(
     eprintln!("suspended after {:.1} s", began.elapsed().as_secs_f64());
 
     change_image(&space, "app:2").await?;
+    // A claim that has passed on before is recorded for a minute.
+    until_nothing_is_recorded(gated).await?;
     quiet(&gated.federation).await?;
     let position = AuditPosition::now(gated.federation.planes())?;
     sleep(SILENCE).await;
