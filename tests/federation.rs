@@ -348,7 +348,6 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared freshness::a_city_without_a_cell;
         Apart freshness::a_cell_that_dies;
         Apart pull_cells::a_cell_that_is_away;
-        Apart pull_cells::a_cell_is_removed;
         Apart levels::cells_below_a_lower_hub;
         Apart levels::a_dead_cell_below;
         Apart summaries::cells_and_instances;
@@ -376,6 +375,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared operations::of_a_workload_deployment;
         Shared operations::of_an_instance;
         Shared simulated::a_workload_on_real_planes;
+        Apart pull_cells::a_cell_is_removed;
         Apart levels::a_lower_hub_in_pull_mode;
         Apart simulated::a_workload_on_simulated_planes;
         Apart simulated::what_a_cell_has_lost_is_applied_again;
