@@ -206,7 +206,10 @@ impl QuotaController {
                 }
                 Some(QuotaStep::AdoptClaim | QuotaStep::DeleteClaim)
                     if is_of_another(&access.ledger, instance.meta())
-                        && !self.is_current(key, &instance).await? =>
+                        && self
+                            .current(key, instance.as_ref())
+                            .await?
+                            .is_none_or(|it| is_terminating(&it)) =>
                 {
                     return Ok(Outcome::Settled);
                 }
@@ -317,16 +320,16 @@ impl QuotaController {
             .filter(|newest| newest.uid() == instance.uid() && !is_terminating(newest.as_ref())))
     }
 
-    /// Asks the cell whether this is still the Instance of this name. A cache that is behind can have a former one, and
-    /// the claim can be that of the next one.
-    async fn is_current(
+    /// Asks the cell for this Instance. Returns `None` if it is not the one of this name any more. A cache that is behind
+    /// can have a former one, and the claim can be that of the next one.
+    async fn current(
         &self,
         key: &ClaimKey,
-        instance: &Instance,
-    ) -> Result<bool, ReconcileError> {
+        instance: &impl ResourceExt,
+    ) -> Result<Option<PartialInstance>, ReconcileError> {
         let instances = Collection::<PartialInstance>::new(&self.cell.client, &key.namespace, None);
         let current = instances.read(&key.name).await?;
-        Ok(current.is_some_and(|it| it.uid() == instance.uid() && !is_terminating(&it)))
+        Ok(current.filter(|it| it.uid() == instance.uid()))
     }
 
     /// Returns the newest metadata of an Instance, if it is terminating.

@@ -38,7 +38,7 @@ impl QuotaController {
             let mut access = self.look(key, None).await;
             self.note_try(key, &access.ledger);
             if is_of_another(&access.ledger, instance.meta())
-                && !self.still_ends(key, &instance).await?
+                && self.current(key, &instance).await?.is_none()
             {
                 return Ok(Outcome::Settled);
             }
@@ -84,18 +84,6 @@ impl QuotaController {
             return self.let_go(context, key, &instance).await;
         }
         Ok(Outcome::Again(DISPUTED))
-    }
-
-    /// Asks the cell whether this Instance still ends. A cache that is behind can have a former one, and the claim can be
-    /// that of the next one.
-    async fn still_ends(
-        &self,
-        key: &ClaimKey,
-        instance: &PartialInstance,
-    ) -> Result<bool, ReconcileError> {
-        let instances = Collection::<PartialInstance>::new(&self.cell.client, &key.namespace, None);
-        let current = instances.read(&key.name).await?;
-        Ok(current.is_some_and(|it| it.uid() == instance.uid()))
     }
 
     /// Removes the finalizer of a terminating Instance.
