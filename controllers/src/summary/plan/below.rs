@@ -1,6 +1,6 @@
 //! The cells below a lower hub (docs/concepts/status.md#lower-hubs).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::workload_deployment::{CELL_NOT_APPLIED, CELL_NOT_REPORTED, CELLS_REPORTING};
 use interpreters::fold::checked_name_above;
@@ -26,11 +26,15 @@ pub(super) struct Problem {
     pub(super) reason: &'static str,
     /// The message names the cells.
     pub(super) message: String,
+    /// The cells that the message names.
+    named: BTreeSet<String>,
+    /// Whether the message has space for all cells.
+    names_all: bool,
 }
 
 impl Problem {
     /// Returns the problem that the status of the lower hub's object says, if there is one.
-    pub(super) fn of(report: &Value) -> Option<Self> {
+    pub(super) fn of(lower_hub: &str, report: &Value) -> Option<Self> {
         let conditions = report.get("conditions").and_then(Value::as_array)?;
         let text = |condition: &Value, field| {
             let value = condition.get(field).and_then(Value::as_str);
@@ -47,17 +51,21 @@ impl Problem {
             _ => CELL_NOT_REPORTED,
         };
         let message = text(reporting, "message").unwrap_or_default();
-        Some(Self { reason, message })
+        let parts = message.split("; ").filter_map(|it| it.split_once(": "));
+        let named = parts.map(|(name, _)| checked_name_above(lower_hub, name));
+        let named = named.collect();
+        let leaves_out = |part: &str| part.starts_with("and ") && part.ends_with(" more");
+        let names_all = !message.split("; ").any(leaves_out);
+        Some(Self {
+            reason,
+            message,
+            named,
+            names_all,
+        })
     }
 
     /// Returns whether it is the problem of this cell. A message without space for all cells can be about each.
-    pub(super) fn concerns(&self, lower_hub: &str, cell: &str) -> bool {
-        let is_of_cell = |part: &str| {
-            let named = part.split_once(": ");
-            named.is_some_and(|(name, _)| checked_name_above(lower_hub, name) == cell)
-        };
-        let leaves_out = |part: &str| part.starts_with("and ") && part.ends_with(" more");
-        let mut parts = self.message.split("; ");
-        parts.any(|part| is_of_cell(part) || leaves_out(part))
+    pub(super) fn concerns(&self, cell: &str) -> bool {
+        !self.names_all || self.named.contains(cell)
     }
 }

@@ -145,7 +145,7 @@ pub(super) fn cells(
         let mut cells_below = report
             .map(|report| below::reported(&name, report))
             .unwrap_or_default();
-        let problem = report.and_then(Problem::of);
+        let problem = report.and_then(|report| Problem::of(&name, report));
         let of_problem = problem.as_ref().map(|problem| match &standing {
             (RowState::Unreachable, _) => standing.clone(),
             _ => {
@@ -165,7 +165,7 @@ pub(super) fn cells(
         }
         let is_of = |below: &str| {
             let problem = problem.as_ref();
-            is_remembered || problem.is_some_and(|it| it.concerns(&name, below))
+            is_remembered || problem.is_some_and(|it| it.concerns(below))
         };
         let rows = cells_below.into_iter().map(|(below, status)| {
             let of_cell = of_problem.as_ref().filter(|_| is_of(&below));
