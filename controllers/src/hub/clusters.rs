@@ -46,8 +46,8 @@ impl CellState {
 /// The states of the Clusters of a hub.
 pub(crate) struct ClusterStates {
     clusters: Cache<Cluster>,
-    /// The state of each Cluster at its last event, and whether it was a lower hub. A deleted Cluster is forgotten. Karmada updates each Cluster every
-    /// 10 s, but these rarely change.
+    /// The state of each Cluster at its last event, and whether it was a lower hub. Karmada updates each Cluster every
+    /// 10 s, but these rarely change. A deleted Cluster is forgotten.
     observed: Mutex<BTreeMap<String, (CellState, bool)>>,
 }
 

@@ -100,15 +100,25 @@ pub(super) fn with_override_failure(
         Some(of_cells) => format!("{message}{OF_CELLS}{}", of_cells.message),
         None => message.to_owned(),
     };
+    show_rules_problem(&mut status, OVERRIDE_FAILED, &message, shown, now);
+    Some(status)
+}
+
+/// Replaces the condition `RulesApplied` by one about a problem. `shown` is the condition whose time stays.
+fn show_rules_problem(
+    status: &mut WorkloadDeploymentStatus,
+    reason: &'static str,
+    message: &str,
+    shown: Option<&Condition>,
+    now: Timestamp,
+) {
     let message: String = message.chars().take(MESSAGE_MAX).collect();
-    let is_false = ConditionStatus::False;
-    let mut failure = Condition::new(RULES_APPLIED, is_false, OVERRIDE_FAILED, message, now);
+    let mut problem = Condition::new(RULES_APPLIED, ConditionStatus::False, reason, message, now);
     if let Some(shown) = shown {
-        failure.last_transition_time = shown.last_transition_time.clone();
+        problem.last_transition_time = shown.last_transition_time.clone();
     }
     condition::remove(&mut status.conditions, RULES_APPLIED);
-    status.conditions.push(failure);
-    Some(status)
+    status.conditions.push(problem);
 }
 
 /// Adds the condition about cells that still have their former rules. It is shown when that takes long, and then until no
@@ -129,14 +139,8 @@ pub(super) fn with_former_rules(
     }
     let names: Vec<_> = cells.iter().map(String::as_str).collect();
     let message = format!("{}: the cell still has its former rules", names.join(", "));
-    let message: String = message.chars().take(MESSAGE_MAX).collect();
-    let is_false = ConditionStatus::False;
-    let mut pending = Condition::new(RULES_APPLIED, is_false, FORMER_RULES, message, now);
-    if let Some(shown) = shown.filter(|it| it.is_false()) {
-        pending.last_transition_time = shown.last_transition_time.clone();
-    }
-    condition::remove(&mut status.conditions, RULES_APPLIED);
-    status.conditions.push(pending);
+    let shown = shown.filter(|it| it.is_false());
+    show_rules_problem(&mut status, FORMER_RULES, &message, shown, now);
     status
 }
 

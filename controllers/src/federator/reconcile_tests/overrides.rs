@@ -29,6 +29,15 @@ fn event(copy: &WorkloadDeployment, name: &str, reason: &str, message: &str) -> 
     })
 }
 
+/// Starts with a copy on the hub.
+async fn start_with_copy() -> (FakePlanes, Federator, WorkloadDeployment) {
+    let on_hub_before = vec![hub_namespace(), policy(), cluster(), copy(NAME)];
+    let (planes, federator) = start(recorded(NAME), on_hub_before).await;
+    converge(&federator, || project_key(NAME), &planes.servers()).await;
+    let copy = on_hub(&planes).unwrap();
+    (planes, federator, copy)
+}
+
 async fn at(clock: fn() -> Timestamp, federator: &Federator) -> Outcome {
     settle().await;
     let context = ReconcileContext::new(clock, None);
@@ -45,10 +54,7 @@ fn failure(planes: &FakePlanes) -> Option<api::Condition> {
 
 #[tokio::test(start_paused = true)]
 async fn a_failing_override_is_named_until_the_cell_has_the_copy() {
-    let on_hub_before = vec![hub_namespace(), policy(), cluster(), copy(NAME)];
-    let (planes, federator) = start(recorded(NAME), on_hub_before).await;
-    converge(&federator, || project_key(NAME), &planes.servers()).await;
-    let copy = on_hub(&planes).unwrap();
+    let (planes, federator, copy) = start_with_copy().await;
     let generation = copy.metadata.generation;
     planes.hub.put(binding(&copy, generation.map(|it| it - 1)));
     let message = "Apply override policy(ns-1/broken) for cluster(dfw1) failed.";
@@ -79,10 +85,7 @@ async fn a_failing_override_is_named_until_the_cell_has_the_copy() {
 
 #[tokio::test(start_paused = true)]
 async fn many_warnings_about_other_copies_hide_none() {
-    let on_hub_before = vec![hub_namespace(), policy(), cluster(), copy(NAME)];
-    let (planes, federator) = start(recorded(NAME), on_hub_before).await;
-    converge(&federator, || project_key(NAME), &planes.servers()).await;
-    let copy = on_hub(&planes).unwrap();
+    let (planes, federator, copy) = start_with_copy().await;
     let generation = copy.metadata.generation;
     planes.hub.put(binding(&copy, generation.map(|it| it - 1)));
     let message = "Apply override policy(ns-1/broken) for cluster(dfw1) failed.";
@@ -103,10 +106,7 @@ async fn many_warnings_about_other_copies_hide_none() {
 
 #[tokio::test(start_paused = true)]
 async fn without_the_right_to_list_events_nothing_is_said() {
-    let on_hub_before = vec![hub_namespace(), policy(), cluster(), copy(NAME)];
-    let (planes, federator) = start(recorded(NAME), on_hub_before).await;
-    converge(&federator, || project_key(NAME), &planes.servers()).await;
-    let copy = on_hub(&planes).unwrap();
+    let (planes, federator, copy) = start_with_copy().await;
     planes.hub.put(binding(&copy, Some(0)));
     at(now, &federator).await;
     planes.hub.fail(Fault::refuse(403).of::<Event>());
