@@ -64,9 +64,7 @@ impl<'de> Visitor<'de> for LuaSeed<'_> {
     }
 
     fn visit_str<E: de::Error>(self, value: &str) -> Result<Value, E> {
-        if let Some(exceeded) = self.1.exceeded() {
-            return Err(E::custom(format_args!("{exceeded:?}")));
-        }
+        self.require_time()?;
         let text = self.0.create_string(value);
         text.map(Value::String).map_err(E::custom)
     }
@@ -95,16 +93,11 @@ impl<'de> Visitor<'de> for LuaSeed<'_> {
             }
             waiting.push((name, value));
             if waiting.len() == FIELDS_AT_ONCE {
-                // Names with the same hash take much longer than others.
-                if let Some(exceeded) = self.1.exceeded() {
-                    return Err(A::Error::custom(format_args!("{exceeded:?}")));
-                }
-                table = Some(self.add(table, &waiting).map_err(A::Error::custom)?);
+                table = Some(self.add(table, &waiting)?);
                 waiting.clear();
             }
         }
-        let table = self.add(table, &waiting).map_err(A::Error::custom)?;
-        Ok(Value::Table(table))
+        Ok(Value::Table(self.add(table, &waiting)?))
     }
 }
 
@@ -116,16 +109,31 @@ const FIELDS_AT_ONCE: usize = 32;
 struct FieldName<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl LuaSeed<'_> {
-    /// Adds fields to a table. A new table gets its fields in one step, which takes much less time.
-    fn add(&self, table: Option<Table>, fields: &[(Cow<'_, str>, Value)]) -> mlua::Result<Table> {
+    /// Adds at most [`FIELDS_AT_ONCE`] fields to a table. A new table gets its fields in one step, which takes much less
+    /// time.
+    fn add<E: de::Error>(
+        &self,
+        table: Option<Table>,
+        fields: &[(Cow<'_, str>, Value)],
+    ) -> Result<Table, E> {
+        // Names with the same hash take much longer than others.
+        self.require_time()?;
         let fields = fields.iter().map(|(name, value)| (name.as_ref(), value));
         let Some(table) = table else {
-            return self.0.create_table_from(fields);
+            return self.0.create_table_from(fields).map_err(E::custom);
         };
         for (name, value) in fields {
-            table.raw_set(name, value)?;
+            table.raw_set(name, value).map_err(E::custom)?;
         }
         Ok(table)
+    }
+
+    /// Checks that the time of the call has not ended.
+    fn require_time<E: de::Error>(&self) -> Result<(), E> {
+        match self.1.exceeded() {
+            None => Ok(()),
+            Some(exceeded) => Err(E::custom(format_args!("{exceeded:?}"))),
+        }
     }
 }
 
@@ -419,12 +427,19 @@ mod tests {
             let mut deserializer = serde_json::Deserializer::from_str(text);
             LuaSeed(&lua, &budget).deserialize(&mut deserializer)
         };
-        let numbers = (0..FIELDS_AT_ONCE).map(|it| (it.to_string(), json!(it)));
-        let fields = numbers.collect::<Json>().to_string();
-        let texts = [r#"["a", "b"]"#, &fields];
+        let fields = |count: usize| {
+            let numbers = (0..count).map(|it| (it.to_string(), json!(it)));
+            numbers.collect::<Json>().to_string()
+        };
+        let counts = [1, FIELDS_AT_ONCE - 1, FIELDS_AT_ONCE, FIELDS_AT_ONCE + 1];
+        let objects = counts.map(fields);
+        let lists = [r#"["a", "b"]"#, r#"[{"a": 1}, {"b": 2}]"#];
+        let texts: Vec<_> = objects.iter().map(String::as_str).chain(lists).collect();
         assert!(texts.iter().all(|text| read(text).is_ok()));
         stop.stop();
-        assert!(texts.iter().all(|text| read(text).is_err()));
+        for text in texts {
+            assert!(read(text).is_err(), "{text}");
+        }
     }
 
     #[test]
