@@ -46,6 +46,30 @@ pub(super) fn compared(one: &str, other: &str) -> Ordering {
     one.cmp(other)
 }
 
+/// A type of conditions as a key. Tests count its comparisons.
+#[derive(Clone, Copy)]
+pub(super) struct TypeKey<'c>(pub(super) &'c str);
+
+impl Ord for TypeKey<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        compared(self.0, other.0)
+    }
+}
+
+impl PartialOrd for TypeKey<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for TypeKey<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for TypeKey<'_> {}
+
 #[cfg(test)]
 mod tests {
     use api::ConditionStatus;

@@ -8,7 +8,7 @@ use api::workload_deployment::AVAILABLE;
 
 use super::cell_view::{CellView, Source};
 use super::condition::ConditionView;
-use super::condition_index::{ConditionIndex, compared};
+use super::condition_index::{ConditionIndex, TypeKey, compared};
 use super::status::{Counters, saturated};
 
 /// Sums the counters of all cells. `updated_replicas` is `None` if no cell reports it.
@@ -71,16 +71,17 @@ pub(super) fn join<'k, 'a: 'k>(
     former: &[ConditionView<'a>],
 ) -> Vec<ConditionView<'a>> {
     let formers = ConditionIndex::of(former);
-    let mut deciding: BTreeMap<&str, (&str, &ConditionView<'a>)> = BTreeMap::new();
+    let mut deciding: BTreeMap<TypeKey<'_>, (&str, &ConditionView<'a>)> = BTreeMap::new();
     for cell in cells {
         for condition in cell.conditions() {
-            let decides = match deciding.get(condition.type_.as_ref()) {
+            let type_ = TypeKey(&condition.type_);
+            let decides = match deciding.get(&type_) {
                 None => true,
                 Some((_, other)) if condition.type_ == AVAILABLE => condition.status > other.status,
                 Some((_, other)) => condition.status < other.status,
             };
             if decides {
-                deciding.insert(&condition.type_, (cell.name.unwrap_or_default(), condition));
+                deciding.insert(type_, (cell.name.unwrap_or_default(), condition));
             }
         }
     }

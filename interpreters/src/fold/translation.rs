@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::cell_view::{CellView, Source};
 use super::condition::ConditionView;
-use super::condition_index::ConditionIndex;
+use super::condition_index::{ConditionIndex, TypeKey};
 
 /// The facts that decide which generation of the hub object a status or a condition is for.
 #[derive(Clone, Copy)]
@@ -63,7 +63,7 @@ impl Translation {
 /// The types of conditions that an item has reported for another generation than its own. If an item has several
 /// conditions of one type, the first one counts.
 #[derive(Default)]
-struct OutdatedTypes<'c>(BTreeSet<&'c str>);
+struct OutdatedTypes<'c>(BTreeSet<TypeKey<'c>>);
 
 impl<'c> OutdatedTypes<'c> {
     fn of(items: &'c [CellView<'_, '_>]) -> Self {
@@ -89,7 +89,7 @@ impl<'c> OutdatedTypes<'c> {
                                 .find(&condition.type_)
                                 .is_some_and(|first| is_outdated(&first))
                         })
-                        .map(|condition| condition.type_.as_ref()),
+                        .map(|condition| TypeKey(&condition.type_)),
                 );
             }
         }
@@ -97,6 +97,6 @@ impl<'c> OutdatedTypes<'c> {
     }
 
     fn contains(&self, type_: &str) -> bool {
-        self.0.contains(type_)
+        self.0.contains(&TypeKey(type_))
     }
 }

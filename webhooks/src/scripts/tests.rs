@@ -180,8 +180,8 @@ async fn a_hostile_script_delays_no_other_call() {
     }
 }
 
-/// While 64 calls of a source address run or wait, for two kinds whose scripts do not end, the scripts of another source
-/// address run, also those of the same kinds.
+/// While 64 calls of a source address run or wait, for three kinds whose scripts do not end, the scripts of another source
+/// address run, also those of the same kinds. The source address could use all threads, and all places of the first kind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_source_address_delays_no_call_of_another() {
     let healthy = "function InterpretHealth() return true end";
@@ -189,10 +189,12 @@ async fn a_source_address_delays_no_call_of_another() {
         ("A", healthy),
         ("B", ENDLESS),
         ("C", ENDLESS),
+        ("D", ENDLESS),
     ])));
+    let kinds = ["B", "C", "D"];
     let hostile = (0..64).map(|call| {
         let server = Arc::clone(&server);
-        let kind = if call % 2 == 0 { "B" } else { "C" };
+        let kind = kinds[call * kinds.len() / 64];
         tokio::spawn(async move {
             server
                 .health_from(Some([10, 0, 0, 1]), "example.com", kind)
@@ -209,7 +211,7 @@ async fn a_source_address_delays_no_call_of_another() {
         assert_eq!(answer.await["healthy"], true);
     }
     // One more call of each kind runs for another source address.
-    for kind in ["B", "C"] {
+    for kind in kinds {
         let answer = server.health_from(Some([10, 0, 0, 2]), "example.com", kind);
         let message = answer.await["status"]["message"].to_string();
         assert!(message.contains("time limit"), "{message}");
