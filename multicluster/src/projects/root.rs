@@ -64,7 +64,8 @@ pub(super) struct Root {
 
 #[derive(Default)]
 struct RootState {
-    /// UID of the root's Namespace `default`, which identifies the root.
+    /// UID of the root's Namespace `default`, which identifies the root, as it was read at the start. An answer of
+    /// another root at the same address does not change it.
     uid: Option<String>,
     /// The time at which the root last failed to answer, and the error; `None` if there was no failure since its last
     /// answer.
@@ -92,7 +93,11 @@ impl Root {
 
     /// Asks the root for its UID until it answers.
     pub(super) async fn identify(&self) {
-        while self.ask(self.read_uid()).await.is_err() {
+        loop {
+            if let Ok(uid) = self.ask(self.read_uid()).await {
+                self.state().uid = Some(uid);
+                return;
+            }
             sleep(RETRY_AFTER).await;
         }
     }
@@ -113,7 +118,7 @@ impl Root {
         uid: &str,
     ) -> Result<bool, ProofError> {
         self.ask(async {
-            // The UID is read again each time, because the kubeconfig can change.
+            // The UID is read again each time, because the address can lead to another root.
             Ok(self.read_uid().await? == uid
                 && self.has_no(name).await?
                 && self.has_no(name).await?
@@ -123,9 +128,7 @@ impl Root {
     }
 
     async fn read_uid(&self) -> Result<String, ProofError> {
-        let uid = read_uid(&self.namespaces).await?;
-        self.state().uid = Some(uid.clone());
-        Ok(uid)
+        read_uid(&self.namespaces).await
     }
 
     async fn has_no(&self, name: &ProjectName) -> Result<bool, ProofError> {
@@ -213,5 +216,16 @@ mod tests {
             });
             assert!(!is_absent(&roots).await, "{turns:?}");
         }
+    }
+
+    /// The UID is written to hub namespaces: an answer of the root with this UID is a proof for them.
+    #[tokio::test]
+    async fn another_root_at_the_same_address_does_not_become_the_root() {
+        let roots = [root("own"), root("another")];
+        let root = Root::new(&ApiServer::client_in_turn(&roots));
+        root.identify().await;
+        let name = ProjectName::new("a").unwrap();
+        assert!(!root.confirm_absent(&name, "own").await.unwrap());
+        assert_eq!(root.uid().as_deref(), Some("own"));
     }
 }
