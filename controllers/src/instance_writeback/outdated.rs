@@ -10,6 +10,7 @@ use super::copy_name::PartialInstance;
 use crate::names::deployment_of_instance;
 use crate::objects::{has_finalizer, is_terminating};
 use crate::outdated_copies::record::{metadata, recorded};
+use crate::runtime::hub_proof::require_hub_of_cell;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::write::{Collection, Object};
 use crate::runtime::{ReconcileContext, ReconcileError};
@@ -58,7 +59,7 @@ impl InstanceWriteback {
     ///
     /// # Errors
     ///
-    /// The errors of the request.
+    /// [`ReconcileError::Contradiction`] if the hub is not the hub of the cell, and the errors of the requests.
     pub(super) async fn forget_outdated(
         &self,
         context: &ReconcileContext,
@@ -68,6 +69,8 @@ impl InstanceWriteback {
         if !self.is_outdated(key) {
             return Ok(());
         }
+        // A copy on another hub says nothing of the outdated one.
+        require_hub_of_cell(&self.cell, &key.namespace).await?;
         let _recording = self.recording.lock().await;
         let now = self.cell.instances.metadata_of(&key.namespace, &key.name);
         let is_same =
