@@ -23,6 +23,7 @@ use api::{
     CityCode, DEFAULT_NAMESPACE, HubNamespace, WorkloadDeployment, WorkloadDeploymentStatus,
     annotations, condition, finalizers,
 };
+use futures::future::{OptionFuture, join};
 use kube::ResourceExt;
 use multicluster::Outcome;
 use serde_json::json;
@@ -38,7 +39,7 @@ use crate::policy::serves;
 use crate::projects::{ProjectCaches, SyncedProjects};
 use crate::runtime::error::FirstError;
 use crate::runtime::events::EventPublisher;
-use crate::runtime::hub_proof::read_from_hub;
+use crate::runtime::hub_proof::{read_from_hub, require_answering_hub};
 use crate::runtime::keys::ProjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer, merge_patch};
@@ -322,19 +323,7 @@ impl Federator {
         );
         let recorded;
         if plan.record {
-            let namespace = (
-                annotations::FEDERATION_NAMESPACE.to_owned(),
-                hub_namespace.as_str().to_owned(),
-            );
-            let hub = hub
-                .uid()
-                .map(|uid| (annotations::HUB_UID.to_owned(), uid.to_owned()));
-            let record = [Some(namespace), hub].into_iter().flatten().collect();
-            let finalizer = finalizers::FEDERATOR;
-            recorded = self
-                .writer
-                .add_finalizer(context, &upstream, deployment, finalizer, &record)
-                .await?;
+            recorded = self.record(context, &upstream, deployment, on_hub).await?;
             deployment = &recorded;
         }
         let mut errors = FirstError::default();
@@ -348,11 +337,16 @@ impl Federator {
             is_applied &= errors.note(applied).is_some();
         }
         let (apply, applies) = (plan.apply_copy.as_ref(), plan.apply_copy.is_some());
-        let may_change_copy =
-            match plan.delete_copy || apply.is_some_and(|it| it.needs_confirmation) {
-                true => errors.note(upstream.confirm(deployment).await).is_some(),
-                false => true,
-            };
+        let must_confirm = plan.delete_copy || apply.is_some_and(|it| it.needs_confirmation);
+        let confirmed = upstream.confirm(deployment);
+        let confirmed = OptionFuture::from(must_confirm.then_some(confirmed));
+        // The cache can be that of another hub than the one that answers now, and a creation names no UID.
+        let what = || format!("the copy of {}", describe(deployment));
+        let proved = require_answering_hub(&self.hub.client, hub, what);
+        let proved = OptionFuture::from((applies && copy.is_none()).then_some(proved));
+        let (confirmed, proved) = join(confirmed, proved).await;
+        let proofs = confirmed.unwrap_or(Ok(())).and(proved.unwrap_or(Ok(())));
+        let may_change_copy = errors.note(proofs).is_some();
         is_applied &= may_change_copy;
         if let Some(desired) = plan.apply_copy.filter(|_| may_change_copy) {
             let body = copy_body(deployment, hub_namespace, copy, &desired);

@@ -17,6 +17,8 @@ use crate::runtime::ReconcileError;
 
 /// How long a verdict without proof is used. It reads the records of all WorkloadDeployments.
 const USED: Duration = Duration::from_secs(1);
+/// How long projects are waited for that are not ready at the start.
+const UNREADY_MAX: Duration = Duration::from_mins(2);
 
 /// Compares the hub in use with the projects, and with the hub that their WorkloadDeployments record. Cheap to clone.
 #[derive(Clone)]
@@ -25,6 +27,7 @@ pub struct HubInUse(Arc<Inner>);
 struct Inner {
     projects: Arc<SyncedProjects>,
     hub: Arc<HubCaches>,
+    started: Instant,
     /// Set once every project was served. A project that is added later has no WorkloadDeployments yet, and must hold
     /// nothing up.
     asked: OnceLock<()>,
@@ -56,6 +59,7 @@ impl HubInUse {
         Self(Arc::new(Inner {
             projects,
             hub,
+            started: Instant::now(),
             asked: OnceLock::new(),
             last: Mutex::default(),
         }))
@@ -134,7 +138,8 @@ impl Inner {
     /// Returns what the records of the projects say.
     fn by_records(&self, uid: &str, identity: &HubIdentity) -> HubVerdict {
         if self.asked.get().is_none() {
-            if !self.projects.are_all_served() {
+            let is_start = self.started.elapsed() < UNREADY_MAX;
+            if !self.projects.are_all_served(is_start) {
                 return HubVerdict::Unknown;
             }
             self.asked.get_or_init(|| ());
@@ -154,7 +159,8 @@ pub(crate) fn hub_not_known(object: String) -> ReconcileError {
 }
 
 /// Decides by what the projects record. A customer can edit a record, and a new project can get a record of a wrong hub.
-/// So a few projects do not decide. A project without a record is one of a first installation, or of a former version.
+/// So a few projects do not decide. A project of a former version has no record. A project whose WorkloadDeployments were
+/// never copied does not count: they wait for the verdict.
 fn verdict(uid: &str, records: impl Iterator<Item = ProjectHub>) -> HubVerdict {
     let (mut own, mut others) = (0_usize, 0_usize);
     for record in records {
@@ -175,6 +181,7 @@ fn verdict(uid: &str, records: impl Iterator<Item = ProjectHub>) -> HubVerdict {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
     use tokio::time::sleep;
 
     use super::*;
@@ -210,12 +217,21 @@ mod tests {
         assert_eq!(verdict(&planes), HubVerdict::Own);
     }
 
+    /// A customer can write a record before the first copy is made.
+    #[tokio::test(start_paused = true)]
+    async fn only_records_of_copied_deployments_count() {
+        let mut edited = of_hub(recorded("web"), Some("another"));
+        edited["metadata"]["finalizers"] = Value::Null;
+        let planes = FakePlanes::start(vec![edited], Vec::new()).await;
+        assert_eq!(planes.hub_in_use.verdict(), HubVerdict::Own);
+    }
+
     #[test]
     fn the_hub_is_the_one_that_most_projects_record() {
         let (own, another) = (ProjectHub::InUse, ProjectHub::Another);
         let unrecorded = ProjectHub::Unrecorded;
         let cases: [(&[ProjectHub], bool); 10] = [
-            // A customer has written a record before the installation has.
+            // A customer has written a record before the new version has.
             (&[unrecorded, another, unrecorded], true),
             (&[another, another, unrecorded], false),
             (&[unrecorded], true),

@@ -11,7 +11,7 @@ use kube::{Client, Resource, ResourceExt};
 use multicluster::Cache;
 use multicluster::cache::Index;
 
-use crate::hub::identity::{HubIdentity, recorded_hub};
+use crate::hub::identity::{FEDERATED, HubIdentity, recorded_hub};
 use crate::hub::upstream::Upstream;
 use crate::objects::{Namespace, Network};
 use crate::referenced_data::project_data::ProjectData;
@@ -38,7 +38,7 @@ pub(crate) enum ProjectHub {
     InUse,
     /// All records name other hubs.
     Another,
-    /// It has WorkloadDeployments, and none of them has a record.
+    /// No WorkloadDeployment has a record: a former version has copied them to a hub.
     Unrecorded,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct ProjectCaches {
     pub(crate) deployments_of: Index<WorkloadDeployment>,
     /// The WorkloadDeployments, indexed by the fields that decide about policies. See `policy::kinds`.
     pub(crate) for_policies: Index<WorkloadDeployment>,
-    /// The WorkloadDeployments, indexed by the hub that they have recorded.
+    /// The WorkloadDeployments, indexed by the hub that they have recorded, and by whether they were copied to a hub.
     pub(crate) by_hub: Index<WorkloadDeployment>,
     pub(crate) instances: Cache<Instance>,
     /// The WorkloadSummaries. A project's API server may not serve them.
@@ -105,22 +105,21 @@ impl ProjectCaches {
         problem
     }
 
-    /// Returns which hub the WorkloadDeployments of the project record. Returns `None` if it has none.
+    /// Returns which hub the WorkloadDeployments of the project record that have been copied to a hub. Returns `None` if
+    /// there are none.
     pub(crate) fn hub(&self, hub: &HubIdentity) -> Option<ProjectHub> {
-        let (mut own, mut others) = (false, false);
-        self.by_hub.visit_values("", |metadata, _| {
+        let (mut own, mut others, mut unrecorded) = (false, false, false);
+        self.by_hub.visit_values(FEDERATED, |metadata, _| {
             match recorded_hub(metadata).map(|record| hub.is_named_by(record)) {
                 Some(true) => own = true,
                 Some(false) => others = true,
-                None => {}
+                None => unrecorded = true,
             }
         });
         match (own, others) {
             (true, _) => Some(ProjectHub::InUse),
             (false, true) => Some(ProjectHub::Another),
-            (false, false) => {
-                (!self.deployments.keys().is_empty()).then_some(ProjectHub::Unrecorded)
-            }
+            (false, false) => unrecorded.then_some(ProjectHub::Unrecorded),
         }
     }
 
@@ -235,13 +234,14 @@ impl SyncedProjects {
     }
 
     /// Returns whether projects were listed once, and all that are engaged are served. A project is served at the latest
-    /// two minutes after it was engaged, even if its kinds cannot be listed.
-    pub(crate) fn are_all_served(&self) -> bool {
-        let Some(engaged) = self.registry.engaged() else {
+    /// two minutes after it was engaged, even if its kinds cannot be listed. With `unready`, the others must be served,
+    /// too: their API servers may not have answered yet.
+    pub(crate) fn are_all_served(&self, unready: bool) -> bool {
+        let Some(awaited) = self.registry.names(unready) else {
             return false;
         };
         let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
-        engaged.iter().all(|name| served.contains_key(name))
+        awaited.iter().all(|name| served.contains_key(name))
     }
 
     /// Returns the project of this name.

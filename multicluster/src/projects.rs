@@ -244,9 +244,10 @@ impl ProjectRegistry {
         })
     }
 
-    /// Returns the names of the engaged projects. Returns `None` until all projects have been listed once.
-    pub fn engaged(&self) -> Option<Vec<ProjectName>> {
-        self.registry.engaged()
+    /// Returns the names of the engaged projects, and with `unready` those of the others. Returns `None` until all
+    /// projects have been listed once.
+    pub fn names(&self, unready: bool) -> Option<Vec<ProjectName>> {
+        self.registry.names(unready)
     }
 
     /// Returns the UID of the Namespace `default` of the Milo root, which identifies the root. Returns `None` if there

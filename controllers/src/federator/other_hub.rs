@@ -4,13 +4,11 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use api::{ProjectName, annotations, finalizers};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Resource;
+use api::{ProjectName, annotations};
 use multicluster::Metrics;
 use tracing::error;
 
-use crate::hub::identity::{HubIdentity, recorded_hub};
+use crate::hub::identity::{HubIdentity, is_federated, recorded_hub};
 use crate::projects::ProjectCaches;
 use crate::runtime::keys::ProjectKey;
 
@@ -104,26 +102,6 @@ pub(super) fn neighbour(
         "annotation {key} of WorkloadDeployment {name} of this namespace is missing, and the hub in use does not have \
          the hub namespace"
     ))
-}
-
-fn is_federated(deployment: &ObjectMeta) -> bool {
-    let finalizers = deployment.finalizers.iter().flatten();
-    finalizers
-        .into_iter()
-        .any(|finalizer| finalizer == finalizers::FEDERATOR)
-}
-
-/// Returns the value of `ProjectCaches::by_hub` for a WorkloadDeployment.
-pub(crate) fn hub_of<K: Resource>(deployment: &K) -> Vec<String> {
-    hub_of_metadata(deployment.meta())
-}
-
-/// Returns the value of `ProjectCaches::by_hub` for a WorkloadDeployment with this metadata.
-pub(crate) fn hub_of_metadata(metadata: &ObjectMeta) -> Vec<String> {
-    recorded_hub(metadata)
-        .map(str::to_owned)
-        .into_iter()
-        .collect()
 }
 
 #[cfg(test)]

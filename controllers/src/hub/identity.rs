@@ -9,6 +9,12 @@ use multicluster::cache::Change;
 
 use crate::objects::Namespace;
 
+/// How the values of `ProjectCaches::by_hub` begin for WorkloadDeployments that have been copied to a hub. The record of
+/// the hub follows, if there is one.
+pub(crate) const FEDERATED: &str = "federated/";
+/// How they begin for WorkloadDeployments that have a record all the same. Whoever writes it can be a customer.
+const NEW: &str = "new/";
+
 /// The identity of the hub in use, and of the hubs that it replaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HubIdentity {
@@ -95,6 +101,28 @@ pub(crate) fn recorded_hub(metadata: &ObjectMeta) -> Option<&str> {
     let annotations = metadata.annotations.as_ref()?;
     let recorded = annotations.get(annotations::HUB_UID).map(String::as_str);
     recorded.filter(|recorded| !recorded.is_empty())
+}
+
+/// Returns whether a WorkloadDeployment with this metadata has been copied to a hub, or is about to be.
+pub(crate) fn is_federated(deployment: &ObjectMeta) -> bool {
+    let finalizers = deployment.finalizers.iter().flatten();
+    finalizers
+        .into_iter()
+        .any(|finalizer| finalizer == api::finalizers::FEDERATOR)
+}
+
+/// Returns the value of `ProjectCaches::by_hub` for a WorkloadDeployment.
+pub(crate) fn hub_of<K: Resource>(deployment: &K) -> Vec<String> {
+    hub_of_metadata(deployment.meta())
+}
+
+/// Returns the value of `ProjectCaches::by_hub` for a WorkloadDeployment with this metadata.
+pub(crate) fn hub_of_metadata(metadata: &ObjectMeta) -> Vec<String> {
+    let value = match (is_federated(metadata), recorded_hub(metadata)) {
+        (true, record) => Some(format!("{FEDERATED}{}", record.unwrap_or_default())),
+        (false, record) => record.map(|record| format!("{NEW}{record}")),
+    };
+    value.into_iter().collect()
 }
 
 #[cfg(test)]

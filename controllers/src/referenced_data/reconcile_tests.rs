@@ -14,9 +14,10 @@ use tokio::time::sleep;
 
 use super::companion_controller::CompanionController;
 use super::*;
+use crate::fixtures::of_hub;
 use crate::fixtures::servers::{
-    FakePlanes, HUB_NAMESPACE, context, hub_namespace, project_key, reconcile, recorded, settle,
-    take_writes, terminating_json,
+    FakePlanes, HUB_NAMESPACE, context, exchange_hub, hub_namespace, project_key, reconcile,
+    recorded, settle, take_writes, terminating_json,
 };
 use crate::objects::Namespace;
 
@@ -368,6 +369,40 @@ async fn a_companion_that_the_hub_refuses_to_delete_holds_the_deployment() {
     controllers.converge(&[NAME]).await;
     let gone: Option<WorkloadDeployment> = controllers.project().get("default", NAME);
     assert!(gone.is_none() && controllers.secret().is_none());
+}
+
+/// The hub in use has an old hub namespace of the project.
+#[tokio::test(start_paused = true)]
+async fn no_data_goes_to_a_hub_that_the_project_does_not_record() {
+    let listing = json!(copied().await.deployment(NAME));
+    let mut in_project = sources();
+    in_project.push(of_hub(listing, Some("another")));
+    let controllers = Controllers::start(in_project, vec![hub_namespace()]).await;
+    controllers.reconcile_some(&[]).await;
+    for source in both() {
+        let key = SourceKey::new(&project_key(NAME), &source);
+        let held = reconcile(&controllers.companions, key).await;
+        let is_held = matches!(held, Some(Err(ReconcileError::Contradiction { .. })));
+        assert!(is_held, "{held:?}");
+    }
+    assert!(controllers.secret().is_none() && controllers.config_map().is_none());
+}
+
+/// The caches are those of the former hub, and the new one has an old hub namespace of the project.
+#[tokio::test(start_paused = true)]
+async fn no_data_goes_to_a_hub_that_was_exchanged_behind_its_address() {
+    let controllers = copied().await;
+    let hub = &controllers.planes.hub;
+    hub.remove::<ConfigMap>(HUB_NAMESPACE, "settings");
+    hub.remove::<Secret>(HUB_NAMESPACE, "token");
+    exchange_hub(hub);
+    for source in both() {
+        let key = SourceKey::new(&project_key(NAME), &source);
+        let held = reconcile(&controllers.companions, key).await;
+        let is_held = matches!(held, Some(Err(ReconcileError::Contradiction { .. })));
+        assert!(is_held, "{held:?}");
+    }
+    assert!(controllers.secret().is_none() && controllers.config_map().is_none());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! Reads of the hub that may prove that an object is absent there.
+//! Proofs of the hub: that it is the one in use, and that an object is absent there.
 
 use api::DEFAULT_NAMESPACE;
 use kube::core::NamespaceResourceScope;
@@ -122,7 +122,8 @@ pub(crate) async fn read_from_hub<K: Object<Scope = NamespaceResourceScope>>(
 ///
 /// # Errors
 ///
-/// [`ReconcileError::Contradiction`] if another hub has answered. `what` is the object that an answer was about.
+/// [`ReconcileError::Contradiction`] if another hub has answered. `what` is the object that an answer was about, or that
+/// is to be created.
 pub(crate) async fn require_answering_hub(
     hub: &Client,
     identity: &HubIdentity,
@@ -137,12 +138,12 @@ pub(crate) async fn require_answering_hub(
     Ok(())
 }
 
-/// Returns the problem of a "not found", if the hub `answered` is not the hub `identity`.
+/// Returns the problem of an answer, if the hub `answered` is not the hub `identity`.
 fn other_hub(answered: &HubIdentity, identity: &HubIdentity) -> Option<String> {
     let is_same = answered.uid().is_some() && answered.uid() == identity.uid();
     (!is_same).then(|| {
         format!(
-            "hub {} answers that it is absent, and the hub in use is {}",
+            "hub {} answers, and the hub in use is {}",
             answered.uid().unwrap_or("without a UID"),
             identity.uid().unwrap_or("without a UID"),
         )

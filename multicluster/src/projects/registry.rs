@@ -167,13 +167,16 @@ impl Registry {
         entries.get(name).and_then(ProjectEntry::engaged).is_some()
     }
 
-    /// Returns the names of the engaged projects. Returns `None` until all projects have been listed once.
-    pub(super) fn engaged(&self) -> Option<Vec<ProjectName>> {
+    /// Returns the names of the engaged projects, and with `unready` those of the others. Returns `None` until all
+    /// projects have been listed once.
+    pub(super) fn names(&self, unready: bool) -> Option<Vec<ProjectName>> {
         // This must be read before the entries. Then they contain every project of the first list.
         let is_listed = *self.listed.borrow();
         let entries = self.entries();
-        let engaged = entries.iter().filter(|(_, it)| it.engaged().is_some());
-        is_listed.then(|| engaged.map(|(name, _)| name.clone()).collect())
+        let wanted = entries
+            .iter()
+            .filter(|(_, it)| unready || it.engaged().is_some());
+        is_listed.then(|| wanted.map(|(name, _)| name.clone()).collect())
     }
 
     /// Engages a project if it is not engaged yet. Makes the client of the project.

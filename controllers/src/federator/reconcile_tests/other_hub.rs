@@ -1,5 +1,7 @@
 //! Tests of a hub that is not the recorded one.
 
+use std::time::Duration;
+
 use super::*;
 use crate::fixtures::of_hub;
 
@@ -50,6 +52,24 @@ async fn a_hub_that_is_exchanged_behind_its_address_proves_nothing() {
     assert!(in_project(&planes).is_some());
 }
 
+/// The caches are those of the former hub, and the new one has the objects of an earlier time.
+#[tokio::test(start_paused = true)]
+async fn no_copy_is_created_on_a_hub_that_was_exchanged_behind_its_address() {
+    for new in [false, true] {
+        let deployment = match new {
+            true => json!(deployment("default", NAME, "DFW", 1)),
+            false => recorded(NAME),
+        };
+        let (planes, federator) = start(deployment, vec![hub_namespace(), policy()]).await;
+        exchange_hub(&planes.hub);
+        let error = federator.reconcile(&context(), project_key(NAME)).await;
+        let error = error.map(drop).expect_err("held");
+        let is_held = matches!(error, ReconcileError::Contradiction { .. });
+        assert!(is_held, "{error}");
+        assert!(on_hub(&planes).is_none());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_deployment_without_a_record_is_adopted_by_the_hub_that_has_its_namespace() {
     let unrecorded = of_hub(recorded(NAME), None);
@@ -86,6 +106,16 @@ async fn the_first_deployment_of_a_project_waits_on_a_hub_that_other_projects_do
     let other = FakePlanes::start(vec![of_another_hub(recorded("old"))], Vec::new()).await;
     let (planes, federator) = start(new(), Vec::new()).await;
     planes.serve_also("other", &other);
+    assert_eq!(held(&planes, &federator).await.finalizers(), [""; 0]);
+    // What is held says nothing of the hub, however many it is.
+    let more = [
+        FakePlanes::start(vec![new()], Vec::new()).await,
+        FakePlanes::start(vec![new()], Vec::new()).await,
+    ];
+    for (name, more) in ["more", "most"].iter().zip(&more) {
+        planes.serve_also(name, more);
+    }
+    tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(held(&planes, &federator).await.finalizers(), [""; 0]);
 
     // It is not known yet what the other projects record.

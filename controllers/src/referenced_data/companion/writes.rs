@@ -18,7 +18,7 @@ use crate::referenced_data::companion_kind::{Companion, is_companion};
 use crate::referenced_data::sources::{Content, Current, current_version};
 use crate::referenced_data::users::Users;
 use crate::referenced_data::version::SourceVersion;
-use crate::runtime::hub_proof::require_own_hub;
+use crate::runtime::hub_proof::{require_answering_hub, require_own_hub};
 use crate::runtime::keys::SourceKey;
 use crate::runtime::write::Collection;
 use crate::runtime::{ReconcileContext, ReconcileError};
@@ -53,7 +53,7 @@ impl Companions {
             }
             existing => existing,
         };
-        require_own_hub(&self.hub, namespace, None)?;
+        require_own_hub(&self.hub, namespace, Some(project))?;
         if referenced_by.is_empty() {
             let Some(companion) = existing else {
                 return Ok(State::Absent);
@@ -71,6 +71,11 @@ impl Companions {
         let changed = self.changed_source(project, key, version.as_ref()).await?;
         match (changed.and_then(K::from_source), existing) {
             (Some(source), existing) => {
+                if existing.is_none() {
+                    // The cache can be that of another hub, and a creation names no UID.
+                    let what = || format!("the copy of {}", key.source);
+                    require_answering_hub(hub, &self.hub.identity()?, what).await?;
+                }
                 let written = self.write(context, wanted, existing.as_ref(), source).await;
                 if let (Err(error), Some(companion)) = (&written, &existing)
                     && error.lasting_refusal().is_some()

@@ -241,8 +241,17 @@ async fn an_api_server_that_does_not_answer_is_awaited() {
     directory.until_refused(1).await;
     assert_eq!(directory.bench.cities("b"), not_in_use("b"));
     assert!(directory.bench.projects.pending().is_empty());
+    let names = |unready| {
+        let names = directory.bench.projects.names(unready).unwrap();
+        names.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (names(false), names(true)),
+        (vec!["a".to_owned()], vec!["a".to_owned(), "b".to_owned()])
+    );
     b.heal();
     directory.until_cities("b", "LHR").await;
+    assert_eq!(names(false), ["a", "b"]);
     assert_eq!(directory.refused(), 0);
 }
 
