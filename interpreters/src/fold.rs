@@ -22,6 +22,7 @@ mod entry;
 mod join;
 mod lower_hub;
 mod memory;
+mod named_cells;
 mod render;
 mod rendered_status;
 mod reporting;
@@ -35,6 +36,7 @@ mod views;
 
 pub use cell_name::checked_name_above;
 pub use cells::StatusFold;
+pub use named_cells::NamedCells;
 pub use resource_template::ResourceTemplate;
 pub use shares::share;
 pub use unreachable::Unreachable;

@@ -15,14 +15,13 @@ use super::cell_view::CellView;
 use super::cells::{MissingReport, StatusFold};
 use super::condition::{ConditionView, shown_since, time};
 use super::join::truncated;
+use super::named_cells::{COLON, NOT_APPLIED, NOT_REPORTED, SEPARATOR, UNREACHABLE};
 use super::status::StatusView;
 use super::unreachable::Unreachable;
 
 /// The text for one cell in the message is never cut to fewer characters than this. They are enough for a cell name and
 /// a short reason.
 const MIN_PER_CELL: usize = 96;
-/// Text between the parts of two cells in the message.
-const SEPARATOR: &str = "; ";
 
 /// The reason why a cell does not report.
 #[derive(Clone, Copy)]
@@ -134,17 +133,17 @@ impl ReportingProblem<'_, '_> {
     fn describe(&self, name: &str) -> String {
         match self {
             Self::Unreachable(Unreachable { since, message }) => {
-                let colon = if message.is_empty() { "" } else { ": " };
-                format!("{name}: unreachable since {}{colon}{message}", time(*since))
+                let colon = if message.is_empty() { "" } else { COLON };
+                format!("{name}{COLON}{UNREACHABLE}{}{colon}{message}", time(*since))
             }
             Self::Missing(MissingReport::NotApplied { message }) if message.is_empty() => {
-                format!("{name}: not applied yet")
+                format!("{name}{COLON}{NOT_APPLIED} yet")
             }
             Self::Missing(MissingReport::NotApplied { message }) => {
-                format!("{name}: not applied: {message}")
+                format!("{name}{COLON}{NOT_APPLIED}{COLON}{message}")
             }
-            Self::Missing(MissingReport::NotReported) => format!("{name}: no status reported"),
-            Self::Below(condition) => format!("{name}: {}", condition.message),
+            Self::Missing(MissingReport::NotReported) => format!("{name}{COLON}{NOT_REPORTED}"),
+            Self::Below(condition) => format!("{name}{COLON}{}", condition.message),
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::cells_below::with_lower_hubs;
 use api::workload_deployment::{CELL_NOT_APPLIED, CELL_NOT_REPORTED, CELLS_REPORTING};
-use interpreters::fold::checked_name_above;
+use interpreters::fold::{NamedCells, checked_name_above};
 use serde_json::Value;
 
 /// Returns the last report of each cell below a lower hub, by the name of the cell. `report` is the status of the lower
@@ -26,7 +27,7 @@ pub(super) struct Problem {
     pub(super) reason: &'static str,
     /// The message names the cells.
     pub(super) message: String,
-    /// The cells that the message names.
+    /// The cells that the message names. A lower hub stands for all its cells.
     named: BTreeSet<String>,
     /// Whether the message has space for all cells.
     names_all: bool,
@@ -51,21 +52,20 @@ impl Problem {
             _ => CELL_NOT_REPORTED,
         };
         let message = text(reporting, "message").unwrap_or_default();
-        let parts = message.split("; ").filter_map(|it| it.split_once(": "));
-        let named = parts.map(|(name, _)| checked_name_above(lower_hub, name));
-        let named = named.collect();
-        let leaves_out = |part: &str| part.starts_with("and ") && part.ends_with(" more");
-        let names_all = !message.split("; ").any(leaves_out);
+        let NamedCells { names, all } = NamedCells::of(&message);
+        let cells = names.into_iter();
+        let cells = cells.map(|name| checked_name_above(lower_hub, name));
+        let named = cells.collect();
         Some(Self {
             reason,
             message,
             named,
-            names_all,
+            names_all: all,
         })
     }
 
     /// Returns whether it is the problem of this cell. A message without space for all cells can be about each.
     pub(super) fn concerns(&self, cell: &str) -> bool {
-        !self.names_all || self.named.contains(cell)
+        !self.names_all || with_lower_hubs(cell).any(|name| self.named.contains(name))
     }
 }

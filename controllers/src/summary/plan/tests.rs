@@ -278,6 +278,20 @@ fn each_cell_below_a_lower_hub_has_a_row() {
         assert_eq!(rows[2], "dfw.away Unreachable CellUnreachable 1");
     }
 
+    // Two levels below, the message of `mid` follows its name.
+    let entries = ["a2", "mid.a1", "mid.a2"].map(|name| entry(name, 1));
+    of_lower_hub["status"]["cells"] = json!(entries);
+    of_lower_hub["status"]["conditions"][0]["message"] =
+        json!("mid: a1: not applied yet; a2: no status reported");
+    let rows = one(present(&["dfw"], &json!([of_lower_hub])));
+    let expected = [
+        "dfw NotReported CellNotApplied -",
+        "dfw.a2 Reported - 1",
+        "dfw.mid.a1 NotReported CellNotApplied 1",
+        "dfw.mid.a2 NotReported CellNotApplied 1",
+    ];
+    assert_eq!(brief(&rows), expected);
+
     // Only its label makes a Cluster a lower hub.
     of_lower_hub["clusterName"] = json!("evil");
     let rows = one(present(&["evil"], &json!([of_lower_hub])));
