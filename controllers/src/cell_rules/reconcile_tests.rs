@@ -7,7 +7,7 @@ use super::triggers::all_rules;
 use super::*;
 use crate::fixtures::of_hub;
 use crate::fixtures::servers::{
-    FakePlanes, context, converge, reconcile, recorded, settle, take_writes,
+    FakePlanes, context, converge, exchange_hub, reconcile, recorded, settle, take_writes,
 };
 
 fn cluster(name: &str, tier: &str) -> Value {
@@ -99,6 +99,46 @@ async fn the_policy_follows_the_rules_and_the_labels_of_the_cells() {
     assert!(policy(&planes.hub).is_none());
 }
 
+/// I-12: the address leads to another hub, which has no rules, or others, or no cells. Only one watch has reported it.
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_is_exchanged_behind_its_address_changes_no_rules() {
+    let of_other_hub: [fn(&ApiServer); 4] = [
+        |hub| hub.remove::<CellRule>("", "far"),
+        |hub| {
+            hub.remove::<CellRule>("", "far");
+            hub.put(rule("other", "y"));
+        },
+        |hub| hub.put(rule("a", "y")),
+        |hub| hub.remove::<Cluster>("", "b"),
+    ];
+    for change in of_other_hub {
+        let (planes, controller) = start(vec![cluster("b", "far"), rule("far", "x")]).await;
+        pass(&planes, &controller).await;
+        let former = policy(&planes.hub).unwrap().spec;
+        change(&planes.hub);
+        settle().await;
+        exchange_hub(&planes.hub);
+        let error = reconcile(&controller, all_rules()).await.unwrap();
+        let is_held = matches!(error, Err(ReconcileError::Contradiction { .. }));
+        assert!(is_held, "{error:?}");
+        assert_eq!(policy(&planes.hub).unwrap().spec, former);
+    }
+}
+
+/// The watch of the rules leads to another hub, and the requests lead to the hub in use.
+#[tokio::test(start_paused = true)]
+async fn rules_that_the_hub_does_not_confirm_change_nothing() {
+    let (planes, controller) = start(vec![cluster("b", "far"), rule("far", "x")]).await;
+    pass(&planes, &controller).await;
+    planes.hub.remove::<CellRule>("", "far");
+    settle().await;
+    planes.hub.put(rule("far", "x"));
+    let error = reconcile(&controller, all_rules()).await.unwrap();
+    let is_held = matches!(error, Err(ReconcileError::NotYet { .. }));
+    assert!(is_held, "{error:?}");
+    assert!(policy(&planes.hub).is_some());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_rule_that_cannot_be_decoded_changes_nothing() {
     let (planes, controller) = start(vec![cluster("b", "far"), rule("far", "x")]).await;
@@ -136,7 +176,7 @@ async fn a_rule_that_cannot_be_decoded_changes_nothing() {
 async fn a_cache_that_is_not_current_is_waited_for() {
     for code in [503, 403] {
         let (planes, controller) = start(vec![cluster("b", "far")]).await;
-        let fault = Fault::refuse(code).of::<api::karmada::Cluster>();
+        let fault = Fault::refuse(code).of::<Cluster>();
         planes.hub.fail(fault);
         planes.hub.interrupt();
         settle().await;

@@ -93,6 +93,24 @@ impl<K: Object> Collection<'_, K> {
         self.complete(&ListParams::default()).await
     }
 
+    /// Lists all objects.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::all_metadata`]. An object that cannot be decoded is [`ReconcileError::Api`].
+    pub(crate) async fn all(&self) -> Result<Vec<K>> {
+        let request = self.request().list(&ListParams::default());
+        let listed: kube::Result<ObjectList<Bare<K>>> = self.request_bare(request).await;
+        let listed = listed
+            .map_err(|error| ReconcileError::api(format!("list {}", K::plural(&())), error))?;
+        let metadata = MetadataList {
+            metadata: listed.metadata,
+            items: Vec::new(),
+        };
+        known::<K>(false, &metadata)?;
+        Ok(listed.items.into_iter().map(|it| it.0).collect())
+    }
+
     async fn complete(&self, params: &ListParams) -> Result<Vec<ObjectMeta>> {
         let listed = self.list(params).await?;
         known::<K>(false, &listed)?;
