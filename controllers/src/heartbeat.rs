@@ -47,7 +47,10 @@ impl Controller for HeartbeatController {
     ) -> Result<Outcome, ReconcileError> {
         let hub = &self.hub;
         let Some(lower_hub) = hub.lower_hubs.get("", &key.name)? else {
-            hub.heartbeats.forget(&key.name);
+            // Before the first list, no LowerHub is in the cache.
+            if *hub.lower_hubs.synced().borrow() {
+                hub.heartbeats.forget(&key.name);
+            }
             self.count(&key.name, false);
             return Ok(Outcome::Gone);
         };

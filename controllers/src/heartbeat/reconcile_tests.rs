@@ -5,7 +5,7 @@ use std::time::Duration;
 use api::LowerHub;
 use api::labels::LOWER_HUB;
 use api::rights::NAMESPACE;
-use apiserver::Fault;
+use apiserver::{ApiServer, Fault};
 use k8s_openapi::api::coordination::v1::Lease;
 use multicluster::heartbeat::GRACE;
 use serde_json::Value;
@@ -31,6 +31,13 @@ fn lease(name: &str) -> Value {
     })
 }
 
+fn key() -> ObjectKey {
+    ObjectKey {
+        namespace: String::new(),
+        name: "dfw".to_owned(),
+    }
+}
+
 struct Hub {
     planes: FakePlanes,
     controller: HeartbeatController,
@@ -44,8 +51,13 @@ impl Hub {
 
     /// Starts with these objects in the project.
     async fn start_with(in_project: Vec<Value>) -> Self {
+        Self::start_on(ApiServer::new(), in_project).await
+    }
+
+    /// Starts on this API server of the hub, with these objects in the project.
+    async fn start_on(hub: ApiServer, in_project: Vec<Value>) -> Self {
         let on_hub = vec![lower_hub(), lease("compute-lower-hub-dfw")];
-        let planes = FakePlanes::start(in_project, on_hub).await;
+        let planes = FakePlanes::start_on(hub, in_project, on_hub, |_| {}).await;
         let hub = Arc::clone(&planes.hub_caches);
         let writer = planes.writer::<HeartbeatController>();
         let hub_in_use = planes.hub_in_use.clone();
@@ -72,10 +84,6 @@ impl Hub {
     async fn pass(&self) -> Vec<String> {
         settle().await;
         self.planes.hub_caches.heartbeats.observe("dfw");
-        let key = || ObjectKey {
-            namespace: String::new(),
-            name: "dfw".to_owned(),
-        };
         converge(&self.controller, key, &self.planes.servers()).await
     }
 
@@ -147,6 +155,33 @@ async fn a_lease_that_was_lost_before_the_start_is_noticed() {
     assert_eq!(hub.pass().await, [STATUS]);
     assert_eq!(hub.shown().as_deref(), Some("ProcessSilent"));
     assert_eq!(hub.counted(), 1);
+}
+
+/// The cache of LowerHubs has none of them yet. A heartbeat that arrives meanwhile is not forgotten.
+#[tokio::test(start_paused = true)]
+async fn a_process_is_not_silent_because_its_lower_hub_is_listed_late() {
+    let server = ApiServer::new();
+    server.fail(Fault::refuse(503).of::<LowerHub>());
+    let mut hub = Hub::start_on(server, Vec::new()).await;
+    hub.planes.hub.modify::<LowerHub>("", "dfw", |it| {
+        it["status"]["conditions"] = json!([{
+            "type": REPORTING, "status": "True", "reason": "ProcessReports", "message": "",
+            "lastTransitionTime": "2026-11-21T09:30:00Z",
+        }]);
+    });
+    for _ in 0..2 {
+        hub.beat().await;
+        let outcome = hub.controller.reconcile(&context(), key()).await;
+        assert_eq!(outcome.unwrap(), Outcome::Gone);
+    }
+    hub.planes.hub.heal();
+    while !*hub.planes.hub_caches.lower_hubs.synced().borrow() {
+        sleep(Duration::from_secs(1)).await;
+    }
+    // The list wakes the controller. The next heartbeat has not arrived.
+    let writes = converge(&hub.controller, key, &hub.planes.servers()).await;
+    assert_eq!(writes, [""; 0]);
+    assert_eq!(hub.shown().as_deref(), Some("ProcessReports"));
 }
 
 #[tokio::test(start_paused = true)]
