@@ -1,6 +1,7 @@
 //! The reachability of cells and the bindings to them, as the hub reports them (docs/concepts/karmada-behaviour.md).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::condition::{self, ConditionStatus};
@@ -127,13 +128,9 @@ impl Cells {
         self.below.changed(lower_hub)
     }
 
-    /// Returns the Clusters to which a WorkloadDeployment is scheduled.
-    pub(crate) fn scheduled(&self) -> BTreeSet<String> {
-        let mut clusters = BTreeSet::new();
-        self.by_cluster.visit_values("", |_, binding| {
-            clusters.extend(binding.into_iter().flat_map(clusters_of));
-        });
-        clusters
+    /// Returns the Clusters that have a WorkloadDeployment, or are to receive one, sorted.
+    pub(crate) fn reached(&self) -> Vec<String> {
+        self.by_cluster.values()
     }
 
     /// Returns the bindings of the WorkloadDeployments that the Cluster that leads to this cell has, or is to receive.
@@ -147,8 +144,8 @@ pub(crate) fn reaches(binding: &ResourceBinding, cluster: &str) -> bool {
     let items = binding.status.as_ref();
     let items = items.and_then(|status| status.aggregated_status.as_ref());
     let has_item = || {
-        let items = items.map(|items| StatusFold::of_items(items.get()));
-        items.is_some_and(|fold| fold.map_or(true, |fold| fold.cells().any(|it| it == cluster)))
+        let names = items.map(|items| StatusFold::names_in(items.get()));
+        names.is_some_and(|names| names.map_or(true, |names| names.contains(cluster)))
     };
     binding
         .spec
@@ -178,19 +175,11 @@ fn reached_clusters(binding: &ResourceBinding) -> Vec<String> {
     }
     let items = binding.status.as_ref();
     let items = items.and_then(|status| status.aggregated_status.as_ref());
-    let fold = items.and_then(|items| StatusFold::of_items(items.get()).ok());
-    let reported = fold.iter().flat_map(StatusFold::cells).map(str::to_owned);
-    let clusters: BTreeSet<_> = clusters_of(binding).into_iter().chain(reported).collect();
-    clusters.into_iter().collect()
-}
-
-/// Returns the Clusters that are to receive the WorkloadDeployment of a binding.
-fn clusters_of(binding: &ResourceBinding) -> Vec<String> {
-    if !is_of_deployment(binding) {
-        return Vec::new();
-    }
+    let reported = items.and_then(|items| StatusFold::names_in(items.get()).ok());
+    let mut clusters = reported.unwrap_or_default();
     let targets = binding.spec.clusters.iter();
-    targets.map(|target| target.name.clone()).collect()
+    clusters.extend(targets.map(|target| Cow::from(&target.name)));
+    clusters.into_iter().map(Cow::into_owned).collect()
 }
 
 /// Returns the time at which the scheduler decided that no cell matches, and the message of that decision. Returns
@@ -375,8 +364,13 @@ mod tests {
             ["dfw1.x", "dfw2"].map(|cell| known.cells.bindings_of(cell).len())
         };
         assert_eq!(with_items(1, &["dfw1", "dfw2"]), [1, 1]);
-        assert_eq!(known.cells.scheduled(), BTreeSet::from(["dfw2".to_owned()]));
-        assert_eq!(with_items(2, &["dfw2"]), [0, 1]);
+        assert_eq!(known.cells.reached(), ["dfw1", "dfw2"]);
+        // Another one is scheduled to a cell that the first one has left.
+        let other = binding("b", "WorkloadDeployment", &["dfw1"]);
+        known.bindings.observe_write(other);
+        assert_eq!(known.cells.reached(), ["dfw1", "dfw2"]);
+        assert_eq!(with_items(2, &["dfw2"]), [1, 1]);
+        assert_eq!(known.cells.bindings_of("dfw1")[0].spec.resource.name, "b");
     }
 
     #[test]

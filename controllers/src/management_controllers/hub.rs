@@ -296,7 +296,7 @@ fn wake_on_reachability(
     clusters.on_listed({
         let (view, queues) = (view.clone(), queues.clone());
         move || {
-            let cells = view.hub.cells.scheduled().into_iter();
+            let cells = view.hub.cells.reached().into_iter();
             for cell in cells.filter(|cell| view.hub.cells.reachability_changed(cell)) {
                 wake_named(HubSource::CellReachability, cell, &view, &queues);
             }

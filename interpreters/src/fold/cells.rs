@@ -1,6 +1,7 @@
 //! The fold and its entries: one contribution per cell, by name.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::mem;
 
 use serde::Deserialize;
@@ -77,6 +78,18 @@ struct ItemName<'a> {
     cluster_name: Cow<'a, str>,
 }
 
+impl<'a> ItemName<'a> {
+    /// Returns the name in an item. Returns an empty one if it cannot be decoded.
+    fn of(item: &'a RawValue) -> Cow<'a, str> {
+        if !item.get().starts_with('{') {
+            // An error for each of a million elements would take long.
+            return Cow::default();
+        }
+        let item = from_str::<Self>(item.get());
+        item.map(|item| item.cluster_name).unwrap_or_default()
+    }
+}
+
 impl<'a> StatusFold<'a> {
     /// Reads a list of `AggregatedStatusItem` in any JSON form.
     ///
@@ -90,6 +103,20 @@ impl<'a> StatusFold<'a> {
             collector.push(name, cell);
         })?;
         Ok(collector.into_fold())
+    }
+
+    /// Reads the names of all cells in a list of `AggregatedStatusItem`. They are those of [`cells`](Self::cells), but the
+    /// statuses are not read.
+    ///
+    /// # Errors
+    ///
+    /// An error if the text is not a JSON list.
+    pub fn names_in(items: &'a str) -> Result<BTreeSet<Cow<'a, str>>, serde_json::Error> {
+        let mut names = BTreeSet::new();
+        for_each_of(items, |item| {
+            names.insert(kept_name(ItemName::of(item)));
+        })?;
+        Ok(names)
     }
 
     /// Reads one `AggregatedStatusItem`. A malformed item counts as a cell without a report. An error for one item
@@ -238,16 +265,12 @@ impl<'a> CellContribution<'a> {
 
     /// Reads one `AggregatedStatusItem` in any JSON form.
     pub(crate) fn of_item(item: &'a RawValue) -> NamedContribution<'a> {
-        if !item.get().starts_with('{') {
-            // An error for each of a million elements would take long.
-            return (Cow::default(), Self::new(None, true, Cow::default()));
-        }
-        match from_str::<AggregatedItem<'a, &'a RawValue>>(item.get()) {
-            Ok(item) => item.contribution(|status| StatusView::parse(status.get())),
-            Err(_) => {
-                let name = from_str::<ItemName<'a>>(item.get());
-                let name = name.map(|item| item.cluster_name).unwrap_or_default();
-                (name, Self::new(None, true, Cow::default()))
+        let is_object = item.get().starts_with('{');
+        match is_object.then(|| from_str::<AggregatedItem<'a, &'a RawValue>>(item.get())) {
+            Some(Ok(item)) => item.contribution(|status| StatusView::parse(status.get())),
+            None | Some(Err(_)) => {
+                let malformed = Self::new(None, true, Cow::default());
+                (ItemName::of(item), malformed)
             }
         }
     }
@@ -265,5 +288,28 @@ impl<'a> CellContribution<'a> {
     pub(super) fn is_current(&self) -> bool {
         let report = self.report.as_deref();
         self.missing.is_none() && report.is_some_and(|it| it.problem_below().is_none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_in_a_list_are_those_of_its_fold() {
+        for items in [
+            "[]",
+            r#"[{"clusterName":"b","applied":true,"status":{"replicas":1}},{"clusterName":"a"},{"clusterName":"b"}]"#,
+            r#"[{"clusterName":"a","applied":"yes"},{"clusterName":"a","clusterName":"b"},{"clusterName":7},{}]"#,
+            r#"[{"clusterName":"a.b"},{"clusterName":"\u0061"},{"status":"text","clusterName":"c"},[],1,null]"#,
+        ] {
+            let fold = StatusFold::of_items(items).unwrap();
+            let names = StatusFold::names_in(items).unwrap();
+            assert!(names.iter().eq(fold.cells()), "{items}: {names:?}");
+        }
+        for items in ["", "{}", "[1", "null"] {
+            assert!(StatusFold::of_items(items).is_err(), "{items}");
+            assert!(StatusFold::names_in(items).is_err(), "{items}");
+        }
     }
 }

@@ -217,6 +217,12 @@ impl<K: Resource> Contents<K> {
         self.indexes.len() - 1
     }
 
+    /// Returns each value of an index, sorted.
+    pub(super) fn values(&self, index: usize) -> impl Iterator<Item = &str> {
+        let index = self.indexes.get(index).into_iter();
+        index.flat_map(Values::all)
+    }
+
     /// Returns the first object of each value of an index that has this prefix.
     pub(super) fn first_of_values(
         &self,

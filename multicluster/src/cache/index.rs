@@ -61,6 +61,12 @@ impl<K: Resource> Index<K> {
         )
     }
 
+    /// Returns each value that an object has, sorted.
+    pub fn values(&self) -> Vec<String> {
+        let contents = self.cache.inner.read();
+        contents.values(self.position).map(str::to_owned).collect()
+    }
+
     /// Calls `visit` for one object of each value with this prefix. The arguments are the metadata of the object, and
     /// the object if it can be decoded. The cache is locked during the calls, so `visit` must be short and must not use
     /// the cache.

@@ -31,6 +31,11 @@ impl<K> Values<K> {
         self.keys.get(value).into_iter().flatten()
     }
 
+    /// Returns each value that an object has, sorted.
+    pub(super) fn all(&self) -> impl Iterator<Item = &str> {
+        self.keys.keys().map(String::as_str)
+    }
+
     /// Returns the first object of each value that has this prefix.
     pub(super) fn first_of_each(&self, prefix: &str) -> impl Iterator<Item = &NamespacedName> {
         self.range(prefix).filter_map(BTreeSet::first)
