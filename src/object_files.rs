@@ -1,16 +1,19 @@
 //! Reads objects and lists from files in YAML or JSON.
 
-use std::fs;
-use std::io::{Read, stdin};
+mod cell_rules;
+mod documents;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use api::CellRule;
 use api::karmada::ResourceInterpreterCustomization;
 use interpreters::Operation;
 use interpreters::lua::script_field;
 use kube::Resource;
 use serde_json::Value;
+
+pub(crate) use cell_rules::cell_rules_of;
+use documents::{check_known, documents, documents_in, shown, text};
 
 /// Reads a file with one object. `-` is the standard input.
 ///
@@ -83,52 +86,6 @@ pub(crate) fn customizations_in(
     read.collect()
 }
 
-/// Reads files with CellRules.
-///
-/// # Errors
-///
-/// If a file cannot be read, or has none, or has something else.
-pub(crate) fn cell_rules_of(files: &[PathBuf]) -> anyhow::Result<Vec<CellRule>> {
-    let mut all = Vec::new();
-    for file in files {
-        let name = shown(file);
-        let documents = documents(file)?;
-        if documents.is_empty() {
-            bail!("{name} is empty: a CellRule is needed");
-        }
-        for (number, document) in documents.into_iter().enumerate() {
-            let name = format!("{name}: document {}", number + 1);
-            all.push(cell_rule(document).with_context(|| name)?);
-        }
-    }
-    Ok(all)
-}
-
-/// Decodes a CellRule. The API server prunes fields that it does not know, so here they are errors.
-fn cell_rule(document: Value) -> anyhow::Result<CellRule> {
-    let text = |field: &str| document.get(field).and_then(Value::as_str);
-    for (field, expected) in [
-        ("apiVersion", CellRule::api_version(&())),
-        ("kind", CellRule::kind(&())),
-    ] {
-        if text(field) != Some(expected.as_ref()) {
-            let found = text(field).unwrap_or("missing");
-            bail!("{field} is {found}, must be {expected}");
-        }
-    }
-    let name = document.pointer("/metadata/name").and_then(Value::as_str);
-    if name.is_none_or(str::is_empty) {
-        bail!("metadata.name is missing");
-    }
-    let known = ["apiVersion", "kind", "metadata", "spec", "status"];
-    check_known("", Some(&document), &known)?;
-    let spec = document.get("spec");
-    check_known("spec.", spec, &["cells", "rules"])?;
-    let cells = spec.and_then(|spec| spec.get("cells"));
-    check_known("spec.cells.", cells, &["matchExpressions", "matchLabels"])?;
-    Ok(serde_path_to_error::deserialize(document)?)
-}
-
 /// Checks the names of the fields, as the API server does: a misspelt operation would have no script.
 fn check_fields(customization: &Value) -> anyhow::Result<()> {
     let api_version = customization.get("apiVersion").and_then(Value::as_str);
@@ -164,18 +121,6 @@ fn check_fields(customization: &Value) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Checks that a value has no other fields than these. `path` is the path of the value, with a dot.
-fn check_known(path: &str, value: Option<&Value>, known: &[&str]) -> anyhow::Result<()> {
-    let mut names = value.and_then(Value::as_object).into_iter().flatten();
-    match names.find(|(name, _)| !known.contains(&name.as_str())) {
-        Some((name, _)) => bail!(
-            "{path}{name}: unknown field, known are {}",
-            known.join(", ")
-        ),
-        None => Ok(()),
-    }
 }
 
 /// Reads a file with the statuses of the cells: a list, or one document for each.
@@ -216,44 +161,10 @@ pub(crate) fn items(file: &Path) -> anyhow::Result<Vec<Value>> {
     Ok(items)
 }
 
-fn is_stdin(file: &Path) -> bool {
-    file.as_os_str() == "-"
-}
-
-/// Returns the name of a file in errors.
-fn shown(file: &Path) -> String {
-    match is_stdin(file) {
-        true => "the standard input".to_owned(),
-        false => file.display().to_string(),
-    }
-}
-
-/// Returns the text of a file.
-fn text(file: &Path) -> anyhow::Result<String> {
-    let text = match is_stdin(file) {
-        true => {
-            let mut text = String::new();
-            stdin().read_to_string(&mut text).map(|_| text)
-        }
-        false => fs::read_to_string(file),
-    };
-    text.with_context(|| shown(file))
-}
-
-/// Returns the documents of a file that are not empty.
-fn documents(file: &Path) -> anyhow::Result<Vec<Value>> {
-    documents_in(&shown(file), &text(file)?)
-}
-
-fn documents_in(name: &str, text: &str) -> anyhow::Result<Vec<Value>> {
-    let documents = serde_saphyr::from_multiple(text);
-    let mut documents: Vec<Value> = documents.with_context(|| name.to_owned())?;
-    documents.retain(|document| !document.is_null());
-    Ok(documents)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use serde_json::json;
 
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{CellRules, EnvRule, LabelRule, RULES_MAX, ReplicasRule};
+use super::{CellRule, CellRules, EnvRule, LabelRule, RULES_MAX, ReplicasRule};
 use crate::allowed::{REPLICAS, REPLICAS_MAX};
 use crate::identity::is_label;
 
@@ -14,6 +14,31 @@ pub(super) const LABEL_VALUE: &str = "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?
 pub(super) const PLATFORM_KEY: &str = r"^([-a-z0-9.]+\.)?datumapis\.com/";
 /// Longest prefix of the key of a label.
 const PREFIX_MAX: usize = 253;
+
+impl CellRule {
+    /// Returns a sentence for each value that the hub's API server does not allow in the object. Each begins with the
+    /// field.
+    pub fn problems(&self) -> Vec<String> {
+        let name = self.metadata.name.as_deref().unwrap_or_default();
+        let of_name = (!is_subdomain(name))
+            .then(|| format!("metadata.name: {name:?} is no name of an object"));
+        let rules = &self.spec.rules;
+        let of_rules = rules.problems().into_iter();
+        let of_rules = of_rules.chain(rules.too_long());
+        let of_rules = of_rules.chain(rules.replicas.contradiction());
+        let of_rules = of_rules.map(|problem| format!("spec.rules.{problem}"));
+        of_name.into_iter().chain(of_rules).collect()
+    }
+}
+
+impl ReplicasRule {
+    /// Returns a sentence if the limits of one `CellRule` contradict each other. Those of several of them together can.
+    fn contradiction(&self) -> Option<String> {
+        let (min, max) = (self.min?, self.max?);
+        (min > max)
+            .then(|| format!("replicas.min is {min}; it must not be greater than max, {max}"))
+    }
+}
 
 impl CellRules {
     /// Returns a sentence for each value that is not allowed. Each begins with the field.
@@ -60,7 +85,7 @@ impl CellRules {
     }
 
     /// Returns a sentence if a list of one `CellRule` is too long. The rules of several of them together can be longer.
-    pub fn too_long(&self) -> Option<String> {
+    fn too_long(&self) -> Option<String> {
         let Self {
             env,
             images,

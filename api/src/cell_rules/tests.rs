@@ -189,9 +189,28 @@ fn an_error_names_the_field() {
     assert!(CellRules::parse(&long(63)).is_ok());
     assert!(CellRules::parse(&long(64)).is_err());
     let many = json!({"env": (0..65).map(|it| json!({"name": it.to_string(), "value": ""})).collect::<Vec<_>>()});
-    let many = CellRules::parse(&many.to_string()).unwrap();
-    let problem = many.too_long().unwrap();
-    assert_eq!(problem, "env has 65 entries; the maximum is 64");
+    // The annotation of a cell can have the rules of several objects. One object cannot.
+    let contradicting = json!({"replicas": {"min": 4, "max": 3}});
+    for (rules, expected) in [
+        (many, "env has 65 entries; the maximum is 64"),
+        (
+            contradicting,
+            "replicas.min is 4; it must not be greater than max, 3",
+        ),
+    ] {
+        let rules = CellRules::parse(&rules.to_string()).unwrap();
+        let spec = CellRuleSpec {
+            cells: LabelSelector::default(),
+            rules,
+        };
+        let problems = CellRule::new("far", spec.clone()).problems();
+        assert_eq!(problems, [format!("spec.rules.{expected}")]);
+        let problems = CellRule::new("Far", spec).problems();
+        assert_eq!(
+            problems[0],
+            r#"metadata.name: "Far" is no name of an object"#
+        );
+    }
     assert!(CellRules::parse("{}").unwrap().is_empty());
 }
 

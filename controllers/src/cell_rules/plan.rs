@@ -218,9 +218,8 @@ pub(crate) fn stamps_of<'c>(
 ///
 /// A sentence that names the field if the rule is not valid.
 fn selector(rule: &CellRule) -> Result<Selector, String> {
-    let rules = &rule.spec.rules;
-    if let Some(problem) = rules.problems().into_iter().chain(rules.too_long()).next() {
-        return Err(format!("spec.rules.{problem}"));
+    if let Some(problem) = rule.problems().into_iter().next() {
+        return Err(problem);
     }
     let selector = Selector::try_from(rule.spec.cells.clone());
     selector.map_err(|error| format!("spec.cells: {error}"))

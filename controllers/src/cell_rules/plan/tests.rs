@@ -121,6 +121,11 @@ fn a_rule_that_cannot_count_is_reported_and_the_others_count() {
             &label("x"),
         ),
         rule("right", &json!({}), &label("x")),
+        rule(
+            "crossed",
+            &json!({}),
+            &json!({"replicas": {"min": 4, "max": 3}}),
+        ),
     ];
     let of_cells = rules_of_cells(rules.iter().map(AsRef::as_ref), &cells);
     assert_eq!(of_cells.cells["a"].names, ["right"]);
@@ -137,6 +142,7 @@ fn a_rule_that_cannot_count_is_reported_and_the_others_count() {
     let shown: Vec<_> = shown.collect();
     for (name, reason, message) in [
         ("bad", "Invalid", "spec.rules.images[].prefix is empty"),
+        ("crossed", "Invalid", "spec.rules.replicas.min is 4"),
         ("large", "TooLarge", "cell a would have"),
         ("odd", "Invalid", "spec.cells: "),
         ("right", "Accepted", "cells with the rule: 1"),
