@@ -38,6 +38,8 @@ pub(super) struct ReportedObject {
     pub(super) cell_rules_stamp: Option<i64>,
     /// Absent if the cell's controller has not written a status.
     pub(super) replicas: Option<i64>,
+    /// A list. Its entries are decoded only if they matter.
+    pub(super) conditions: Option<Box<RawValue>>,
     /// The cells below a lower hub.
     pub(super) cells: Vec<ReportedCellBelow>,
     /// The only cell below a lower hub.

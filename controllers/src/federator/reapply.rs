@@ -5,6 +5,7 @@
 //! deadline has passed. Karmada does not write the object again until the object changes. This module therefore changes
 //! the object: it sets an annotation to the current time.
 
+mod below;
 pub(crate) mod stale_cells;
 pub(super) mod staleness;
 

@@ -1,4 +1,5 @@
 mod cells;
+mod cells_below;
 mod ending;
 mod holds;
 mod lifecycle;

@@ -7,10 +7,11 @@ use api::karmada::binding::TargetCluster;
 use interpreters::fold::share;
 use kube::{Resource, ResourceExt};
 
+use super::below::LackedBelow;
 use crate::federator::cell_items::{ReportedObject, items_by_cell};
 use crate::hub::cells::{CellState, CopyCells};
 
-/// The reachable target cells that lack the copy or its namespace. After each change of the copy, staleness is normal
+/// The reachable target cells that lack the copy or its namespace. A lower hub lacks it if a cell below does. After each change of the copy, staleness is normal
 /// for a short time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::federator) struct Staleness {
@@ -63,7 +64,14 @@ pub(in crate::federator) fn staleness(
             Some((_, Some(reported))) => {
                 let stamp = (cells.rules_stamp)(&target.name);
                 has_former_rules = !reported.has_rules(stamp);
-                (false, has_former_rules || !reported.has(copy, target))
+                if has_former_rules || !reported.has(copy, target) {
+                    (false, true)
+                } else {
+                    let is_reachable = |cell: &str| (cells.state)(cell) == CellState::Reachable;
+                    let LackedBelow { namespace, copy } =
+                        LackedBelow::of(&target.name, reported, is_reachable, &namespace_missing);
+                    (namespace, copy)
+                }
             }
         };
         if (cells.state)(&target.name) != CellState::Reachable {

@@ -1,0 +1,84 @@
+//! Tests of what a plan does about cells below a lower hub.
+
+use serde_json::Value;
+
+use super::cells::{bound, planned};
+use super::*;
+
+/// Karmada of the lower hub counts a request as successful even if the request timed out. The object of the lower hub has
+/// generation 8, and is that of the copy.
+#[test]
+fn objects_missing_below_a_lower_hub_are_stale() {
+    let deployment = recorded("DFW");
+    let hub = complete(&deployment);
+    let namespace = hub.copy.as_ref().and_then(|copy| copy.namespace());
+    let missing = format!(
+        "a1: not applied: namespaces {:?} not found",
+        namespace.unwrap()
+    );
+    let entry = |name: &str, acted: i64| json!({"name": name, "resourceTemplateGeneration": acted});
+    let several = |entries: &[Value]| json!({"observedGeneration": 7, "cells": entries});
+    let only =
+        |cell: &str, observed: i64| json!({"observedGeneration": observed, "reportingCell": cell});
+    let with = |mut status: Value, reason: &str, message: &str| {
+        status["conditions"] = json!([
+            {"type": "Available", "status": "True"},
+            {"type": "CellsReporting", "status": "False", "reason": reason, "message": message},
+        ]);
+        status
+    };
+    let both = || several(&[entry("a1", 8), entry("a2", 8)]);
+    let nothing = (false, false);
+    for (status, expected) in [
+        (several(&[entry("a1", 7), entry("a2", 8)]), (false, true)),
+        // All have acted on the object.
+        (both(), nothing),
+        (several(&[entry("cut", 7), entry("a2", 8)]), nothing),
+        (several(&[entry("cut", 7), entry("a2", 7)]), (false, true)),
+        (several(&[json!({"name": "a1"})]), nothing),
+        (only("a1", 7), (false, true)),
+        (only("a1", 8), nothing),
+        (only("cut", 7), nothing),
+        // A cell of the hub whose manager is dead.
+        (json!({"observedGeneration": 7}), nothing),
+        // Karmada of the lower hub has never seen the object in a cell.
+        (
+            with(both(), "CellNotReported", "a3: no status reported"),
+            (true, true),
+        ),
+        (
+            with(json!({}), "CellNotReported", "a3: no status reported"),
+            (true, true),
+        ),
+        (
+            with(both(), "CellNotReported", "cut: no status reported"),
+            nothing,
+        ),
+        // Karmada of the lower hub retries by itself.
+        (
+            with(
+                several(&[entry("a1", 7)]),
+                "CellNotApplied",
+                "a1: not applied: denied",
+            ),
+            nothing,
+        ),
+        (with(both(), "CellNotApplied", &missing), (true, false)),
+        // Its policy selects no cell.
+        (
+            with(only("a1", 7), "NoMatchingCell", "Karmada has no report"),
+            nothing,
+        ),
+    ] {
+        let mut status = status;
+        status["resourceTemplateGeneration"] = json!(7);
+        status["generation"] = json!(8);
+        let item = json!({"clusterName": "dfw", "applied": true, "status": status});
+        let bound = bound(&["dfw"], &[item]);
+        let staleness = planned(&deployment, &hub, &bound, &["dfw.cut"], None).staleness;
+        let is_stale = expected != nothing;
+        assert_eq!((staleness.namespace, staleness.copy), expected, "{status}");
+        assert_eq!(staleness.cells.contains("dfw"), is_stale, "{status}");
+        assert_eq!(staleness.complete.contains("dfw"), !is_stale, "{status}");
+    }
+}
