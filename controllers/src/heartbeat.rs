@@ -8,12 +8,13 @@ mod plan;
 mod reconcile_tests;
 pub(crate) mod triggers;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
+use api::LowerHub;
 use api::condition::{self, Condition};
 use api::lower_hub::REPORTING;
-use kube::Resource;
+use kube::{Resource, ResourceExt};
 use multicluster::heartbeat::BEAT_INTERVAL;
 use multicluster::{Metrics, Outcome};
 use serde_json::json;
@@ -34,6 +35,9 @@ pub(crate) struct HeartbeatController {
     metrics: Metrics,
     /// The LowerHubs whose processes are silent.
     silent: Mutex<BTreeSet<String>>,
+    /// The UID of each LowerHub, and the condition that was written to it last. A CRD of a former release does not store
+    /// the condition. With another time, it would be another write.
+    written: Mutex<BTreeMap<String, (Option<String>, Condition)>>,
 }
 
 impl Controller for HeartbeatController {
@@ -50,6 +54,7 @@ impl Controller for HeartbeatController {
             // Before the first list, no LowerHub is in the cache.
             if *hub.lower_hubs.synced().borrow() {
                 hub.heartbeats.forget(&key.name);
+                lock(&self.written).remove(&key.name);
             }
             self.count(&key.name, false);
             return Ok(Outcome::Gone);
@@ -61,7 +66,9 @@ impl Controller for HeartbeatController {
         }
         let (heartbeat, now) = (hub.heartbeats.last(&key.name), context.now());
         let status = lower_hub.status.as_ref();
-        let former = status.and_then(|it| condition::find(&it.conditions, REPORTING));
+        let stored = status.and_then(|it| condition::find(&it.conditions, REPORTING));
+        let written = self.written(&lower_hub);
+        let former = stored.or(written.as_ref());
         let wanted = match (status, heartbeat) {
             (None, _) => unreported(lower_hub.meta(), now),
             (Some(_), Some(heartbeat)) => reporting(heartbeat, former, now),
@@ -71,7 +78,8 @@ impl Controller for HeartbeatController {
             }
         };
         self.count(&key.name, wanted.as_ref().is_some_and(Condition::is_false));
-        if former != wanted.as_ref() {
+        if stored != wanted.as_ref() {
+            self.note_written(&lower_hub, wanted.clone());
             let mut shown = status.cloned().unwrap_or_default();
             condition::remove(&mut shown.conditions, REPORTING);
             shown.conditions.extend(wanted);
@@ -107,7 +115,24 @@ impl HeartbeatController {
             writer,
             metrics: metrics.clone(),
             silent: Mutex::default(),
+            written: Mutex::default(),
         }
+    }
+
+    /// Returns the condition that was written last to this LowerHub.
+    fn written(&self, lower_hub: &LowerHub) -> Option<Condition> {
+        let written = lock(&self.written);
+        let (uid, condition) = written.get(&lower_hub.name_any())?;
+        (*uid == lower_hub.uid()).then(|| condition.clone())
+    }
+
+    fn note_written(&self, lower_hub: &LowerHub, condition: Option<Condition>) {
+        let (name, uid) = (lower_hub.name_any(), lower_hub.uid());
+        let mut written = lock(&self.written);
+        match condition {
+            Some(condition) => written.insert(name, (uid, condition)),
+            None => written.remove(&name),
+        };
     }
 
     /// Counts a lower hub whose process is silent.

@@ -6,14 +6,15 @@ use api::LowerHub;
 use api::labels::LOWER_HUB;
 use api::rights::NAMESPACE;
 use apiserver::{ApiServer, Fault};
+use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use multicluster::heartbeat::GRACE;
 use serde_json::Value;
 use tokio::time::sleep;
 
 use super::*;
-use crate::fixtures::of_hub;
-use crate::fixtures::servers::{FakePlanes, context, converge, recorded, settle};
+use crate::fixtures::servers::{FakePlanes, context, converge, recorded, settle, take_writes};
+use crate::fixtures::{now, of_hub};
 
 const STATUS: &str = "patch lowerhubs/status dfw";
 
@@ -191,6 +192,34 @@ async fn nothing_is_written_to_the_hub_of_another_installation() {
     hub.beat().await;
     hub.beat().await;
     assert_eq!(hub.pass().await, [""; 0]);
+    assert_eq!(hub.shown(), None);
+}
+
+/// A CRD of a former release has no conditions of LowerHubs. The API server prunes them.
+#[tokio::test(start_paused = true)]
+async fn a_condition_that_the_hub_does_not_store_is_written_once_an_hour() {
+    let mut hub = Hub::start().await;
+    hub.planes.hub.amend::<LowerHub>(|lower_hub| {
+        if let Some(status) = lower_hub["status"].as_object_mut() {
+            status.remove("conditions");
+        }
+    });
+    hub.beat().await;
+    let at: [fn() -> Timestamp; 4] = [
+        now,
+        || now() + BEAT_INTERVAL,
+        || now() + BEAT_INTERVAL * 2,
+        || now() + Duration::from_hours(2),
+    ];
+    let mut written = Vec::new();
+    for now in at {
+        hub.beat().await;
+        let context = ReconcileContext::new(now, None);
+        hub.controller.reconcile(&context, key()).await.unwrap();
+        written.push(take_writes(&hub.planes.servers()).len());
+        settle().await;
+    }
+    assert_eq!(written, [1, 0, 0, 1]);
     assert_eq!(hub.shown(), None);
 }
 
