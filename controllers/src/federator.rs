@@ -21,7 +21,7 @@ use api::reasons::workload_deployment::HUB_CONTRADICTED;
 use api::workload_deployment::{AVAILABLE, CELLS_REPORTING, INSTANCES_ENDED};
 use api::{
     CityCode, DEFAULT_NAMESPACE, HubNamespace, WorkloadDeployment, WorkloadDeploymentStatus,
-    annotations, condition, finalizers,
+    condition, finalizers,
 };
 use futures::future::{OptionFuture, join};
 use kube::ResourceExt;
