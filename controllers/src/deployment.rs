@@ -312,24 +312,45 @@ impl DeploymentController {
         loop {
             let replaced = view.unasked();
             let spec = &view.deployment.spec.template.spec;
-            let mut held = self.quota.holds(&replaced, spec).await;
-            for (instance, held) in replaced.iter().zip(&mut held) {
-                let refused = held.as_mut().filter(|it| it.reason != QUOTA_EXCEEDED);
-                if let Some(Held { reason, message }) = refused {
-                    let text = mem::take(message);
-                    *message = self
-                        .writer
-                        .shown_refusal(context, instance.as_ref(), reason, text);
-                }
-            }
-            view.note_quota(&replaced, held);
+            let held = self.quota.holds(&replaced, spec).await;
+            self.note_quota(context, view, &replaced, held);
             view.confirm_deletion(deployments, instances, &self.writer)
                 .await?;
             // The API server can have another Instance or another template than the cache.
-            if view.unasked().is_empty() {
+            if !view.unasked().is_empty() {
+                continue;
+            }
+            // Only now: an Instance that waits for others must not keep quota from other WorkloadDeployments.
+            let Some(next) = view.next_replaced() else {
+                return Ok(());
+            };
+            let spec = &view.deployment.spec.template.spec;
+            let held = self.quota.promise(&next, spec).await;
+            if held.is_none() {
                 return Ok(());
             }
+            self.note_quota(context, view, &[next], vec![held]);
         }
+    }
+
+    /// Records in the view why these Instances are not replaced now.
+    fn note_quota(
+        &self,
+        context: &ReconcileContext,
+        view: &mut View,
+        replaced: &[Arc<Instance>],
+        mut held: Vec<Option<Held>>,
+    ) {
+        for (instance, held) in replaced.iter().zip(&mut held) {
+            let refused = held.as_mut().filter(|it| it.reason != QUOTA_EXCEEDED);
+            if let Some(Held { reason, message }) = refused {
+                let text = mem::take(message);
+                *message = self
+                    .writer
+                    .shown_refusal(context, instance.as_ref(), reason, text);
+            }
+        }
+        view.note_quota(replaced, held);
     }
 
     async fn ensure(

@@ -71,6 +71,14 @@ impl View {
             .collect()
     }
 
+    /// Returns the Instance that is deleted next, if it is replaced.
+    pub(super) fn next_replaced(&self) -> Option<Arc<Instance>> {
+        match self.plan().steps.into_iter().next() {
+            Some(RolloutStep::Replace(instance)) => Some(instance),
+            _ => None,
+        }
+    }
+
     /// Records for each of these Instances why it must not be replaced, or that it may be.
     pub(super) fn note_quota(&mut self, instances: &[Arc<Instance>], held: Vec<Option<Held>>) {
         let hash = template_hash(&self.deployment);

@@ -528,7 +528,7 @@ async fn a_promise_ends_when_the_claim_of_the_new_instance_is_decided() {
             name: NAME,
             uid,
         };
-        left.lacks(replaced, &one, ledger.promises())
+        left.lacks(replaced, &one, ledger.promises(), true)
             .unwrap()
             .is_empty()
     };
@@ -546,7 +546,7 @@ async fn a_promise_ends_when_the_claim_of_the_new_instance_is_decided() {
         name: NAME,
         uid: "any",
     };
-    let lacking = current.lacks(other, &one, ledger.promises()).unwrap();
+    let lacking = current.lacks(other, &one, ledger.promises(), true).unwrap();
     assert_eq!(lacking.len(), 1);
     assert!(!is_left("web", "former"));
     // The other one still has the former Instance, so its claim is not that of the new one.

@@ -47,6 +47,26 @@ impl ReplacementQuota {
         instances: &[Arc<Instance>],
         spec: &InstanceSpec,
     ) -> Vec<Option<Held>> {
+        self.ask(instances, spec, false).await
+    }
+
+    /// Returns as [`Self::holds`] why this Instance must not be replaced, which is to be deleted next. If it may be, the
+    /// difference is promised to its replacement.
+    pub(crate) async fn promise(
+        &self,
+        instance: &Arc<Instance>,
+        spec: &InstanceSpec,
+    ) -> Option<Held> {
+        let asked = self.ask(std::slice::from_ref(instance), spec, true).await;
+        asked.into_iter().next().flatten()
+    }
+
+    async fn ask(
+        &self,
+        instances: &[Arc<Instance>],
+        spec: &InstanceSpec,
+        is_next: bool,
+    ) -> Vec<Option<Held>> {
         let wanted = amounts::requests(spec);
         let more: Vec<_> = instances.iter().map(|it| beyond(it, &wanted)).collect();
         let asks = more.iter().any(|more| !more.is_empty());
@@ -56,7 +76,7 @@ impl ReplacementQuota {
         let left = self.left(ledgers, first).await;
         let instances = instances.iter().zip(&more);
         instances
-            .map(|(instance, more)| held(instance, more, &left))
+            .map(|(instance, more)| held(instance, more, &left, is_next))
             .collect()
     }
 
@@ -93,13 +113,15 @@ fn beyond(instance: &Instance, wanted: &[ResourceRequest]) -> Vec<ResourceReques
 }
 
 /// Returns why an Instance stays that needs this much more.
-fn held(instance: &Instance, more: &[ResourceRequest], left: &Left) -> Option<Held> {
+fn held(instance: &Instance, more: &[ResourceRequest], left: &Left, is_next: bool) -> Option<Held> {
     if more.is_empty() {
         return None;
     }
     let lacks = match left {
         Ok(None) => return None,
-        Ok(Some((ledger, left))) => left.lacks(replaced(instance), more, ledger.promises()),
+        Ok(Some((ledger, left))) => {
+            left.lacks(replaced(instance), more, ledger.promises(), is_next)
+        }
         Err(problem) => Err(problem.clone()),
     };
     let (reason, cause) = match lacks {

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use tokio::time::sleep;
 
 use super::*;
+use crate::fixtures::servers::terminating_json;
 use crate::quota::{ConnectLedger, Ledgers};
 
 const VCPUS: &str = "compute.datumapis.com/vcpus";
@@ -120,6 +121,16 @@ async fn an_instance_stays_until_its_larger_replacement_has_quota() {
     assert!(!shown.message.contains("keeps"), "{shown:?}");
 }
 
+/// Returns an Instance as this one, of another WorkloadDeployment.
+fn of_another(instance: &Instance) -> Arc<Instance> {
+    let mut other = instance.clone();
+    other.metadata.name = Some("api-0".to_owned());
+    for owner in other.metadata.owner_references.iter_mut().flatten() {
+        owner.uid = "api".to_owned();
+    }
+    Arc::new(other)
+}
+
 /// One change of a Workload makes several WorkloadDeployments ask at once.
 #[tokio::test(start_paused = true)]
 async fn quota_that_is_left_once_is_promised_once() {
@@ -129,26 +140,57 @@ async fn quota_that_is_left_once_is_promised_once() {
     settle().await;
     let larger = deployment(&planes).unwrap().spec.template.spec;
     let web: Instance = planes.cell.get(HUB_NAMESPACE, "web-0").unwrap();
-    let mut other = web.clone();
-    for owner in other.metadata.owner_references.iter_mut().flatten() {
-        owner.uid = "other".to_owned();
-    }
-    let (web, other) = (Arc::new(web), Arc::new(other));
+    let (other, web) = (of_another(&web), Arc::new(web));
     let is_held = async |instances: &[&Arc<Instance>]| -> Vec<bool> {
         let instances: Vec<_> = instances.iter().map(|it| Arc::clone(it)).collect();
         let held = controller.quota.holds(&instances, &larger).await;
         held.iter().map(Option::is_some).collect()
     };
+    // An Instance that is not replaced next keeps nothing from others.
+    assert_eq!(is_held(&[&web, &web]).await, [false, false]);
+    assert_eq!(is_held(&[&other]).await, [false]);
+    assert_eq!(controller.quota.promise(&web, &larger).await, None);
     // A WorkloadDeployment replaces its Instances one after the other.
     assert_eq!(is_held(&[&web, &web]).await, [false, false]);
     assert_eq!(is_held(&[&other]).await, [true]);
+    assert!(controller.quota.promise(&other, &larger).await.is_some());
     assert_eq!(is_held(&[&web]).await, [false]);
     // A new list does not end the promise.
     sleep(Duration::from_mins(4)).await;
     assert_eq!(is_held(&[&other]).await, [true]);
     sleep(Duration::from_mins(1)).await;
     assert_eq!(is_held(&[&other]).await, [false]);
+    assert_eq!(controller.quota.promise(&other, &larger).await, None);
     assert_eq!(is_held(&[&web]).await, [true]);
+}
+
+/// Only the Instance that is deleted at once needs the quota. One that waits for others may wait for long.
+#[tokio::test(start_paused = true)]
+async fn quota_is_promised_with_the_deletion() {
+    for waits in [false, true] {
+        let (planes, project, controller) = start_sized().await;
+        set_left(&project, 1500);
+        if waits {
+            planes
+                .cell
+                .modify::<Instance>(HUB_NAMESPACE, "web-1", |instance| {
+                    *instance = terminating_json(instance.clone());
+                });
+        }
+        change(&planes, |it| it["spec"]["template"] = template("2"));
+        settle().await;
+        let context = crate::fixtures::servers::context();
+        let outcome = controller.reconcile(&context, object_key("web")).await;
+        assert!(outcome.is_ok(), "{outcome:?}");
+        let writes = take_writes(&planes.servers());
+        let deletes = writes.iter().any(|it| it.starts_with("delete instances"));
+        assert_eq!(deletes, !waits, "{writes:?}");
+        let larger = deployment(&planes).unwrap().spec.template.spec;
+        let web: Instance = planes.cell.get(HUB_NAMESPACE, "web-0").unwrap();
+        let other = of_another(&web);
+        let held = controller.quota.holds(&[other], &larger).await;
+        assert_eq!(held[0].is_some(), !waits);
+    }
 }
 
 /// A failed read of the cell says nothing about quota.

@@ -57,8 +57,8 @@ impl QuotaLeft {
     }
 
     /// Returns those of these amounts that the project does not have left for the replacement of this Instance. If it has
-    /// all of them, they are promised: they are not left for another WorkloadDeployment until the new Instance has its
-    /// claim.
+    /// all of them and the Instance `is_next`, they are promised: they are not left for another WorkloadDeployment until
+    /// the new Instance has its claim.
     ///
     /// # Errors
     ///
@@ -68,6 +68,7 @@ impl QuotaLeft {
         replaced: Replaced<'_>,
         requests: &[ResourceRequest],
         promises: &Promises,
+        is_next: bool,
     ) -> Result<Vec<ResourceRequest>, LedgerProblem> {
         let mut promises = lock(&promises.0);
         promises.retain(|_, promise| promise.since.elapsed() < PROMISED_MAX);
@@ -83,7 +84,7 @@ impl QuotaLeft {
         };
         let missing = requests.iter().filter(|request| !is_left(request));
         let missing: Vec<_> = missing.cloned().collect();
-        if missing.is_empty() {
+        if missing.is_empty() && is_next {
             let promise = promises.entry(replaced.deployment.to_owned());
             let promise = promise.or_insert_with(|| Promise {
                 since: Instant::now(),
