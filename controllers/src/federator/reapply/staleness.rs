@@ -11,8 +11,8 @@ use super::below::LackedBelow;
 use crate::federator::cell_items::{ReportedObject, items_by_cell};
 use crate::hub::cells::{CellState, CopyCells};
 
-/// The reachable target cells that lack the copy or its namespace. A lower hub lacks it if a cell below does. After each change of the copy, staleness is normal
-/// for a short time.
+/// What the reachable target cells lack: the current copy, its namespace, or the rules that the policy gives them. A lower
+/// hub lacks the copy if a cell below does. After each change of one of these, staleness is normal for a short time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::federator) struct Staleness {
     /// The cells that lack the copy or its namespace.

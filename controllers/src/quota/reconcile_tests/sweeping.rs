@@ -349,4 +349,12 @@ async fn the_sweeper_is_woken_for_each_claim_that_is_left() {
         assert_eq!(lock(&system.left).len(), times);
     }
     assert_eq!(system.writes(), [RECORD]);
+    // The cache can have had a record that the API server has no more. The process remembers the project nevertheless.
+    let cell = &system.planes.cell;
+    cell.modify::<Namespace>("", "default", |namespace| {
+        namespace["metadata"]["annotations"] = json!({});
+    });
+    settle().await;
+    assert_eq!(record(&system), None);
+    assert!(matches!(system.sweep().await, Outcome::Again(_)));
 }

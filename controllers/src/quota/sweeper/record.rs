@@ -48,7 +48,8 @@ impl LeftClaims {
         }
     }
 
-    /// Returns whether a project is in the record, or would be if the cell had not refused it.
+    /// Returns whether a project is in the record, or this process remembers it because the cell has refused to record
+    /// it, or because the record had it already when an Instance left a claim.
     pub(super) fn has(&self, project: &ProjectName) -> bool {
         let is_recorded = |namespace| recorded(&namespace).contains(project);
         lock(&self.unrecorded).contains(project) || self.namespace().is_some_and(is_recorded)
