@@ -10,6 +10,7 @@ use crate::cell::CellCaches;
 use crate::hub::upstream::Upstream;
 use crate::names;
 use crate::objects::StringMap;
+use crate::runtime::keys::ObjectKey;
 
 /// How the names of claims begin. Claims of other kinds are in the same namespace.
 const PREFIX: &str = "instance-";
@@ -104,10 +105,22 @@ pub(super) fn instance_name(claim: &ObjectMeta) -> Option<&str> {
         .or_else(|| claim.name.as_deref()?.strip_prefix(PREFIX))
 }
 
+/// Returns the Instance that a claim is for.
+pub(super) fn instance_of(claim: &ObjectMeta) -> Option<ObjectKey> {
+    Some(ObjectKey {
+        namespace: instance_namespace(claim)?.clone(),
+        name: instance_name(claim)?.to_owned(),
+    })
+}
+
+/// Returns the namespace in the cell of the Instance that a claim is for.
+fn instance_namespace(claim: &ObjectMeta) -> Option<&String> {
+    claim.labels.as_ref()?.get(labels::INSTANCE_NAMESPACE)
+}
+
 /// Returns whether the cell does not have the Namespace of the Instance of a claim.
 pub(crate) fn is_stray(cell: &CellCaches, claim: &ObjectMeta) -> bool {
-    let labels = claim.labels.as_ref();
-    let namespace = labels.and_then(|it| it.get(labels::INSTANCE_NAMESPACE));
+    let namespace = instance_namespace(claim);
     namespace.is_some_and(|name| cell.namespaces.metadata_of("", name).is_none())
 }
 

@@ -27,7 +27,7 @@ use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
 use super::bounded::bounded;
-use super::claim::{Claimant, is_stray};
+use super::claim::{Claimant, instance_of, is_stray};
 use super::plan::{LedgerProblem, Remedy};
 use crate::cell::CellCaches;
 use crate::hub::upstream::Upstream;
@@ -35,7 +35,7 @@ use crate::lock::lock;
 use crate::objects::is_terminating;
 use crate::runtime::write::{Collection, Object, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
-pub(super) use left::{Promises, QuotaLeft, Replaced};
+pub(super) use left::{Needed, Promises, QuotaLeft, Replaced};
 use pause::Pause;
 pub(crate) use watches::QuotaWatches;
 use watches::{WatchedBuckets, WatchedClaims};
@@ -335,8 +335,8 @@ impl ProjectLedger {
         Ok(Some(left))
     }
 
-    /// Ends the promise to the WorkloadDeployment of this Instance, if its claim was promised. Its amounts are not left
-    /// any more, so the AllowanceBuckets are listed again.
+    /// Ends the promise to the replacement of an Instance, if this Instance is the replacement and its claim is decided. Its
+    /// amounts are not left any more, so the AllowanceBuckets are listed again.
     pub(super) fn keep_promise(&self, instance: Replaced<'_>) {
         if self.promises.keep(instance) {
             *lock(&self.listed) = None;
@@ -412,6 +412,12 @@ impl ProjectLedger {
         upstream: &Upstream,
         claim: &C,
     ) -> Result<(), LedgerProblem> {
+        // Before the request: without an answer, the claim can be deleted nevertheless.
+        if let Some(instance) = instance_of(claim.meta())
+            && self.promises.release(&instance)
+        {
+            *lock(&self.listed) = None;
+        }
         let claims = Collection::<C>::new(&self.client, &upstream.namespace, None);
         let deleted = writer.delete_unchanged(context, &claims, claim);
         self.ask(&self.writes, deleted).await

@@ -3,6 +3,7 @@
 
 mod ending;
 mod handover;
+mod promises;
 mod sweeping;
 mod warnings;
 
@@ -502,58 +503,6 @@ async fn a_denied_instance_is_tried_again_as_soon_as_the_project_has_room() {
     let ledger = system.controller.ledgers.as_ref().unwrap();
     let ledger = ledger.used(&ProjectName::new("p").unwrap()).unwrap();
     assert!(!ledger.follows_room());
-}
-
-/// What is left for the replacement of an Instance is left for others when the new Instance has it.
-#[tokio::test(start_paused = true)]
-async fn a_promise_ends_when_the_claim_of_the_new_instance_is_decided() {
-    let mut instance = new_instance();
-    instance["metadata"]["ownerReferences"] = json!([{
-        "apiVersion": api::API_VERSION, "kind": "WorkloadDeployment", "name": "web", "uid": "web",
-        "controller": true,
-    }]);
-    let system = System::start(instance).await;
-    system.project.put(objects::namespace("milo-system", "2"));
-    system.project.put(bucket("instances", 1));
-    let ledgers = system.controller.ledgers.as_ref().unwrap();
-    let ledger = ledgers.of(&ProjectName::new("p").unwrap()).unwrap();
-    let left = ledger.left().await.unwrap().unwrap();
-    let one = [ResourceRequest {
-        resource_type: "instances".to_owned(),
-        amount: 1,
-    }];
-    let is_left = |deployment: &str, uid: &str| {
-        let replaced = ledger::Replaced {
-            deployment,
-            name: NAME,
-            uid,
-        };
-        left.lacks(replaced, &one, ledger.promises(), true)
-            .unwrap()
-            .is_empty()
-    };
-    assert!(is_left("web", "former"));
-    system.reconcile().await;
-    assert!(!is_left("other", "any"));
-    system.grant(CLAIM);
-    system.project.put(bucket("instances", 0));
-    system.reconcile().await;
-    assert!(is_left("other", "any"));
-    // The former list does not count any more.
-    let current = ledger.left().await.unwrap().unwrap();
-    let other = ledger::Replaced {
-        deployment: "other",
-        name: NAME,
-        uid: "any",
-    };
-    let lacking = current.lacks(other, &one, ledger.promises(), true).unwrap();
-    assert_eq!(lacking.len(), 1);
-    assert!(!is_left("web", "former"));
-    // The other one still has the former Instance, so its claim is not that of the new one.
-    system.reconcile().await;
-    assert!(!is_left("web", "former"));
-    tokio::time::sleep(Duration::from_mins(5)).await;
-    assert!(is_left("web", "web-0-uid"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,7 +11,7 @@ use jiff::SignedDuration;
 use kube::ResourceExt;
 
 use super::amounts;
-use super::ledger::{Ledgers, ProjectLedger, QuotaLeft, Replaced};
+use super::ledger::{Ledgers, Needed, ProjectLedger, QuotaLeft, Replaced};
 use super::plan::intervals::{RETRY, interval};
 use super::plan::{LedgerProblem, Remedy, is_denied};
 use crate::cell::CellCaches;
@@ -76,7 +76,14 @@ impl ReplacementQuota {
         let left = self.left(ledgers, first).await;
         let instances = instances.iter().zip(&more);
         instances
-            .map(|(instance, more)| held(instance, more, &left, is_next))
+            .map(|(instance, more)| {
+                let needed = Needed {
+                    more,
+                    whole: &wanted,
+                    is_next,
+                };
+                held(instance, needed, &left)
+            })
             .collect()
     }
 
@@ -112,16 +119,14 @@ fn beyond(instance: &Instance, wanted: &[ResourceRequest]) -> Vec<ResourceReques
     amounts::beyond(&former, wanted)
 }
 
-/// Returns why an Instance stays that needs this much more.
-fn held(instance: &Instance, more: &[ResourceRequest], left: &Left, is_next: bool) -> Option<Held> {
-    if more.is_empty() {
+/// Returns why an Instance stays whose replacement needs this.
+fn held(instance: &Instance, needed: Needed<'_>, left: &Left) -> Option<Held> {
+    if needed.more.is_empty() {
         return None;
     }
     let lacks = match left {
         Ok(None) => return None,
-        Ok(Some((ledger, left))) => {
-            left.lacks(replaced(instance), more, ledger.promises(), is_next)
-        }
+        Ok(Some((ledger, left))) => left.lacks(replaced(instance), needed, ledger.promises()),
         Err(problem) => Err(problem.clone()),
     };
     let (reason, cause) = match lacks {
@@ -145,6 +150,7 @@ fn held(instance: &Instance, more: &[ResourceRequest], left: &Left, is_next: boo
 pub(super) fn replaced(instance: &Instance) -> Replaced<'_> {
     Replaced {
         deployment: controller_uid(instance).unwrap_or_default(),
+        namespace: instance.metadata.namespace.as_deref().unwrap_or_default(),
         name: instance.metadata.name.as_deref().unwrap_or_default(),
         uid: instance.metadata.uid.as_deref().unwrap_or_default(),
     }

@@ -1,7 +1,7 @@
 //! The quota that a project has left, and what of it is promised to replacements that are larger than the Instances before
 //! them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use crate::lock::lock;
 use crate::quota::plan::{LedgerProblem, Remedy};
+use crate::runtime::keys::ObjectKey;
 
 /// How long an amount is promised to a replacement that has no claim. The Instance before it may need this time to end.
 const PROMISED_MAX: Duration = Duration::from_mins(5);
@@ -24,18 +25,23 @@ pub(in crate::quota) struct QuotaLeft {
     pub(super) undecodable: Option<String>,
 }
 
-/// The amounts that were left for replacements, by the UID of the WorkloadDeployment. No claim shows them yet. A
-/// WorkloadDeployment replaces one Instance at a time.
+/// What was left for replacements, by the Instance that is replaced. No claim shows it yet.
 #[derive(Default)]
-pub(in crate::quota) struct Promises(Mutex<HashMap<String, Promise>>);
+pub(in crate::quota) struct Promises(Mutex<HashMap<ObjectKey, Promise>>);
 
-/// What is promised to one WorkloadDeployment.
+/// What is promised to the replacement of one Instance.
 struct Promise {
     since: Instant,
-    /// The amounts by resource.
-    amounts: BTreeMap<String, i64>,
-    /// The UIDs of the Instances that may be replaced, by name.
-    replaced: BTreeMap<String, String>,
+    /// The UID of the WorkloadDeployment.
+    deployment: String,
+    /// The UID of the Instance that is replaced.
+    former: String,
+    /// What the new Instance needs beyond what the claim of the former one holds.
+    more: Vec<ResourceRequest>,
+    /// All that the new Instance needs.
+    whole: Vec<ResourceRequest>,
+    /// Whether the claim of the former Instance was deleted, so that it holds nothing any more.
+    is_released: bool,
 }
 
 /// An Instance to replace.
@@ -43,8 +49,34 @@ struct Promise {
 pub(in crate::quota) struct Replaced<'a> {
     /// The UID of its WorkloadDeployment.
     pub(in crate::quota) deployment: &'a str,
+    pub(in crate::quota) namespace: &'a str,
     pub(in crate::quota) name: &'a str,
     pub(in crate::quota) uid: &'a str,
+}
+
+/// What the replacement of an Instance needs.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::quota) struct Needed<'a> {
+    /// What it needs beyond what the claim of the Instance holds.
+    pub(in crate::quota) more: &'a [ResourceRequest],
+    /// All that it needs.
+    pub(in crate::quota) whole: &'a [ResourceRequest],
+    /// Whether the Instance is deleted next.
+    pub(in crate::quota) is_next: bool,
+}
+
+impl Promise {
+    /// Returns how much of a resource is not left for others.
+    fn amount(&self, resource_type: &str) -> i64 {
+        let requests = match self.is_released {
+            true => &self.whole,
+            false => &self.more,
+        };
+        let same = requests
+            .iter()
+            .filter(|it| it.resource_type == resource_type);
+        same.fold(0, |sum, it| sum.saturating_add(it.amount))
+    }
 }
 
 impl QuotaLeft {
@@ -56,9 +88,9 @@ impl QuotaLeft {
         }
     }
 
-    /// Returns those of these amounts that the project does not have left for the replacement of this Instance. If it has
-    /// all of them and the Instance `is_next`, they are promised: they are not left for another WorkloadDeployment until
-    /// the new Instance has its claim.
+    /// Returns what the project does not have left of what the replacement of this Instance needs more. If it has all of
+    /// this and the Instance is next, this is promised: it is not left for another WorkloadDeployment until the new
+    /// Instance has its claim.
     ///
     /// # Errors
     ///
@@ -66,38 +98,39 @@ impl QuotaLeft {
     pub(in crate::quota) fn lacks(
         &self,
         replaced: Replaced<'_>,
-        requests: &[ResourceRequest],
+        needed: Needed<'_>,
         promises: &Promises,
-        is_next: bool,
     ) -> Result<Vec<ResourceRequest>, LedgerProblem> {
         let mut promises = lock(&promises.0);
         promises.retain(|_, promise| promise.since.elapsed() < PROMISED_MAX);
         let is_left = |request: &ResourceRequest| {
-            let others = promises.iter().filter(|(of, _)| *of != replaced.deployment);
-            let others = others.filter_map(|(_, it)| it.amounts.get(&request.resource_type));
+            let others = promises.values();
+            let others = others.filter(|it| it.deployment != replaced.deployment);
+            let others = others.map(|it| it.amount(&request.resource_type));
             let total = ResourceRequest {
-                amount: others.fold(request.amount, |sum, amount| sum.saturating_add(*amount)),
+                amount: others.fold(request.amount, i64::saturating_add),
                 ..request.clone()
             };
             let mut buckets = self.buckets.iter();
             buckets.any(|bucket| bucket.has_room(self.project.as_str(), &total))
         };
-        let missing = requests.iter().filter(|request| !is_left(request));
+        let missing = needed.more.iter().filter(|request| !is_left(request));
         let missing: Vec<_> = missing.cloned().collect();
-        if missing.is_empty() && is_next {
-            let promise = promises.entry(replaced.deployment.to_owned());
-            let promise = promise.or_insert_with(|| Promise {
-                since: Instant::now(),
-                amounts: BTreeMap::new(),
-                replaced: BTreeMap::new(),
-            });
-            let (name, uid) = (replaced.name.to_owned(), replaced.uid.to_owned());
-            promise.replaced.insert(name, uid);
-            for request in requests {
-                let amount = promise.amounts.entry(request.resource_type.clone());
-                let amount = amount.or_default();
-                *amount = (*amount).max(request.amount);
-            }
+        if missing.is_empty() && needed.is_next {
+            let key = ObjectKey {
+                namespace: replaced.namespace.to_owned(),
+                name: replaced.name.to_owned(),
+            };
+            let former = promises.get(&key).filter(|it| it.former == replaced.uid);
+            let promise = Promise {
+                since: former.map_or_else(Instant::now, |it| it.since),
+                deployment: replaced.deployment.to_owned(),
+                former: replaced.uid.to_owned(),
+                more: needed.more.to_vec(),
+                whole: needed.whole.to_vec(),
+                is_released: former.is_some_and(|it| it.is_released),
+            };
+            promises.insert(key, promise);
         }
         match &self.undecodable {
             Some(name) if !missing.is_empty() => Err(LedgerProblem {
@@ -111,16 +144,27 @@ impl QuotaLeft {
 }
 
 impl Promises {
-    /// Ends the promise to a WorkloadDeployment when the claim of this Instance is decided, if the Instance replaces
-    /// another one. Returns whether it ended one.
-    pub(in crate::quota) fn keep(&self, instance: Replaced<'_>) -> bool {
+    /// Notes that the claim of this Instance is deleted. From now on, its replacement needs all of its amounts, and not
+    /// only the difference. Returns whether a promise to the replacement is concerned.
+    pub(super) fn release(&self, instance: &ObjectKey) -> bool {
         let mut promises = lock(&self.0);
-        let is_kept = promises.get(instance.deployment).is_some_and(|promise| {
-            let former = promise.replaced.get(instance.name);
-            former.is_some_and(|former| former != instance.uid)
-        });
+        let promise = promises.get_mut(instance);
+        promise.map(|it| it.is_released = true).is_some()
+    }
+
+    /// Ends the promise to the replacement of an Instance, if this Instance is the replacement. Returns whether it ended
+    /// one.
+    pub(super) fn keep(&self, instance: Replaced<'_>) -> bool {
+        let key = ObjectKey {
+            namespace: instance.namespace.to_owned(),
+            name: instance.name.to_owned(),
+        };
+        let mut promises = lock(&self.0);
+        let is_kept = promises
+            .get(&key)
+            .is_some_and(|it| it.former != instance.uid);
         if is_kept {
-            promises.remove(instance.deployment);
+            promises.remove(&key);
         }
         is_kept
     }

@@ -1,0 +1,126 @@
+//! Tests of quota that is promised to the replacements of Instances.
+
+use api::quota::VCPUS;
+
+use super::ledger::{Needed, Replaced};
+use super::*;
+
+/// Returns an Instance that this WorkloadDeployment controls.
+fn owned(mut instance: Value, deployment: &str) -> Value {
+    instance["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": api::API_VERSION, "kind": "WorkloadDeployment", "name": deployment,
+        "uid": deployment, "controller": true,
+    }]);
+    instance
+}
+
+/// Returns an Instance with so many processors.
+fn sized(mut instance: Value, cpu: &str) -> Value {
+    instance["spec"]["runtime"]["resources"]["requests"] = json!({"cpu": cpu, "memory": "1Gi"});
+    instance
+}
+
+/// What is left for the replacement of an Instance is left for others when the new Instance has it.
+#[tokio::test(start_paused = true)]
+async fn a_promise_ends_when_the_claim_of_the_new_instance_is_decided() {
+    let system = System::start(owned(new_instance(), "web")).await;
+    system.project.put(objects::namespace("milo-system", "2"));
+    system.project.put(bucket("instances", 1));
+    let ledgers = system.controller.ledgers.as_ref().unwrap();
+    let ledger = ledgers.of(&ProjectName::new("p").unwrap()).unwrap();
+    let left = ledger.left().await.unwrap().unwrap();
+    let one = [ResourceRequest {
+        resource_type: "instances".to_owned(),
+        amount: 1,
+    }];
+    let lacks = |left: &ledger::QuotaLeft, deployment: &str, uid: &str| {
+        let replaced = Replaced {
+            deployment,
+            namespace: HUB_NAMESPACE,
+            name: &format!("{deployment}-0"),
+            uid,
+        };
+        let needed = Needed {
+            more: &one,
+            whole: &one,
+            is_next: true,
+        };
+        let lacks = left.lacks(replaced, needed, ledger.promises());
+        !lacks.unwrap().is_empty()
+    };
+    let is_left = |deployment: &str, uid: &str| !lacks(&left, deployment, uid);
+    assert!(is_left("web", "former"));
+    system.reconcile().await;
+    assert!(!is_left("other", "any"));
+    system.grant(CLAIM);
+    system.project.put(bucket("instances", 0));
+    system.reconcile().await;
+    assert!(is_left("other", "any"));
+    // The former list does not count any more.
+    let current = ledger.left().await.unwrap().unwrap();
+    assert!(lacks(&current, "other", "any"));
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    // The claim of the Instance that is replaced is not that of the new one.
+    assert!(is_left("web", "web-0-uid"));
+    system.reconcile().await;
+    assert!(!is_left("other", "any"));
+}
+
+/// The claim of the former Instance covers a part of what the new one needs only until it is deleted.
+#[tokio::test(start_paused = true)]
+async fn a_promise_covers_all_of_the_new_instance_when_the_former_claim_is_deleted() {
+    let former = || sized(owned(new_instance(), "web"), "1");
+    let system = System::start(former()).await;
+    system.project.put(objects::namespace("milo-system", "2"));
+    let left = async |vcpus: i64| {
+        let mut bucket = bucket(VCPUS, vcpus);
+        bucket["metadata"]["name"] = json!("vcpus");
+        system.project.put(bucket);
+        // A list of what is left is used for 2 s.
+        tokio::time::sleep(Duration::from_secs(3)).await;
+    };
+    system.reconcile().await;
+    system.grant(CLAIM);
+    system.reconcile().await;
+    let ledgers = system.controller.ledgers.clone();
+    let quota = ReplacementQuota::new(Arc::clone(&system.planes.caches), ledgers);
+    let running = |mut instance: Value| -> Arc<Instance> {
+        instance["spec"]["controller"]["schedulingGates"] = json!([]);
+        Arc::new(crate::fixtures::object(instance))
+    };
+    let mut other = sized(owned(new_instance(), "api"), "1");
+    other["metadata"]["name"] = json!("api-0");
+    let (web, other) = (running(former()), running(other));
+    let larger = running(sized(former(), "2")).spec.clone();
+    let is_held = async || quota.holds(&[Arc::clone(&other)], &larger).await[0].is_some();
+
+    left(1999).await;
+    assert_eq!(quota.promise(&web, &larger).await, None);
+    assert!(is_held().await);
+    left(2000).await;
+    assert!(!is_held().await);
+    system.delete_instance().await;
+    system.reconcile().await;
+    assert_eq!(system.writes(), [DELETE, INSTANCE]);
+    // The AllowanceBucket does not show the deletion yet.
+    assert!(is_held().await);
+    left(2999).await;
+    assert!(is_held().await);
+    left(3000).await;
+    assert!(!is_held().await);
+
+    let mut next = sized(former(), "2");
+    next["metadata"]["uid"] = json!("next");
+    system.planes.cell.put(next);
+    settle().await;
+    system.reconcile().await;
+    assert_eq!(system.writes(), [CREATE]);
+    left(2999).await;
+    assert!(is_held().await);
+    system.grant(CLAIM);
+    system.reconcile().await;
+    left(999).await;
+    assert!(is_held().await);
+    left(1000).await;
+    assert!(!is_held().await);
+}
