@@ -19,6 +19,8 @@ use crate::runtime::keys::ClaimKey;
 /// The claim of an Instance, and what is needed to change it.
 pub(super) struct ClaimAccess {
     pub(super) ledger: Ledger,
+    /// Whether another claim of the Instance stays too, if all of them were looked for.
+    pub(super) has_others: bool,
     target: Option<ClaimTarget>,
 }
 
@@ -31,6 +33,14 @@ pub(super) struct ClaimTarget {
 }
 
 impl ClaimAccess {
+    fn without_target(ledger: Ledger) -> Self {
+        Self {
+            ledger,
+            has_others: false,
+            target: None,
+        }
+    }
+
     /// Returns whether the project is seen to have these amounts left.
     pub(super) fn has_room(&self, requests: &[ResourceRequest]) -> bool {
         let target = self.target.as_ref();
@@ -55,13 +65,22 @@ impl QuotaController {
         key: &ClaimKey,
         usable: Option<Arc<ResourceClaim>>,
     ) -> ClaimAccess {
-        let without = |ledger| ClaimAccess {
-            ledger,
-            target: None,
-        };
-        if let Some(claim) = usable {
-            return without(Ledger::Known(Some(Box::new(Arc::unwrap_or_clone(claim)))));
+        match usable {
+            Some(claim) => ClaimAccess::without_target(Ledger::Known(Some(Box::new(
+                Arc::unwrap_or_clone(claim),
+            )))),
+            None => self.find(key, 1).await,
         }
+    }
+
+    /// Reads the claims of an Instance that ends. Returns the first one that is not terminating, if there is one.
+    pub(super) async fn look_for_all(&self, key: &ClaimKey) -> ClaimAccess {
+        // Whether there are more than two does not matter.
+        self.find(key, 2).await
+    }
+
+    async fn find(&self, key: &ClaimKey, most: usize) -> ClaimAccess {
+        let without = ClaimAccess::without_target;
         let Some(ledgers) = &self.ledgers else {
             return without(Ledger::Disabled);
         };
@@ -73,9 +92,14 @@ impl QuotaController {
             Ok(project) => project,
             Err(problem) => return without(Ledger::Failed(problem)),
         };
-        match project.find(&self.claimant(key), &upstream).await {
-            Ok(FoundClaim { claim, free_name }) => ClaimAccess {
+        match project.find(&self.claimant(key), &upstream, most).await {
+            Ok(FoundClaim {
+                claim,
+                free_name,
+                staying,
+            }) => ClaimAccess {
                 ledger: Ledger::Known(claim.map(Box::new)),
+                has_others: staying > 1,
                 target: Some(ClaimTarget {
                     project,
                     upstream,

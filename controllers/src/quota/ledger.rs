@@ -92,13 +92,8 @@ pub(super) struct FoundClaim {
     /// A name that no claim of another Instance has. A claim that was found has none if it was made under another scheme
     /// of names.
     pub(super) free_name: Option<String>,
-}
-
-impl FoundClaim {
-    /// Returns whether there is a claim that is not terminating.
-    fn is_staying(&self) -> bool {
-        self.claim.as_ref().is_some_and(|it| !is_terminating(it))
-    }
+    /// How many claims of the Instance were found that are not terminating.
+    pub(super) staying: usize,
 }
 
 impl Ledgers {
@@ -192,7 +187,8 @@ impl ProjectLedger {
         self.ask(&self.reads, listed).await
     }
 
-    /// Returns the claim of an Instance. A claim of the Go manager counts, if this cell has made it for this Instance.
+    /// Returns the claim of an Instance. A claim of the Go manager counts, if this cell has made it for this Instance. An
+    /// Instance can have several claims: no more than `most` of those that are not terminating are looked for.
     ///
     /// # Errors
     ///
@@ -201,10 +197,12 @@ impl ProjectLedger {
         &self,
         claimant: &Claimant<'_>,
         upstream: &Upstream,
+        most: usize,
     ) -> Result<FoundClaim, LedgerProblem> {
         let (usual, further) = (claimant.usual_names(), claimant.further_names());
         let mut found = FoundClaim::default();
-        self.look_at(claimant, upstream, usual, &mut found).await?;
+        self.look_at((claimant, upstream), usual, most, &mut found)
+            .await?;
         // Whoever has taken a usual name may be gone by now, so the claim can have another name at any time.
         let is_seen = |name: &String| {
             let watched = self.watched.get();
@@ -215,8 +213,8 @@ impl ProjectLedger {
             || !claimant.former_cells.is_empty()
             || !self.follows_claims()
             || further.iter().any(is_seen);
-        if !found.is_staying() && must_look {
-            self.look_at(claimant, upstream, further, &mut found)
+        if must_look {
+            self.look_at((claimant, upstream), further, most, &mut found)
                 .await?;
         }
         if found.claim.is_none() && found.free_name.is_none() {
@@ -232,17 +230,17 @@ impl ProjectLedger {
         Ok(found)
     }
 
-    /// Reads the claims of these names, until one is a claim of the Instance that stays.
+    /// Reads the claims of these names, until so many are claims of the Instance that stay. The first of them counts.
     async fn look_at(
         &self,
-        claimant: &Claimant<'_>,
-        upstream: &Upstream,
+        (claimant, upstream): (&Claimant<'_>, &Upstream),
         names: Vec<String>,
+        most: usize,
         found: &mut FoundClaim,
     ) -> Result<(), LedgerProblem> {
         let claims = self.claims(upstream);
         for name in names {
-            if found.is_staying() {
+            if found.staying >= most {
                 break;
             }
             let claim = self.ask(&self.reads, claims.read(&name)).await?;
@@ -255,11 +253,14 @@ impl ProjectLedger {
             if claimant.names().contains(&name) {
                 found.free_name.get_or_insert(name);
             }
-            if let Some(claim) = claim
-                && (found.claim.is_none() || !is_terminating(&claim))
-            {
+            let Some(claim) = claim else {
+                continue;
+            };
+            let stays = !is_terminating(&claim);
+            if found.claim.is_none() || (stays && found.staying == 0) {
                 found.claim = Some(claim);
             }
+            found.staying += usize::from(stays);
         }
         Ok(())
     }

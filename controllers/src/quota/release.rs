@@ -35,7 +35,7 @@ impl QuotaController {
         }
         let mut is_disputed = false;
         for _ in 0..STEPS_MAX {
-            let mut access = self.look(key, None).await;
+            let mut access = self.look_for_all(key).await;
             self.note_try(key, &access.ledger);
             if is_of_another(&access.ledger, instance.meta())
                 && self.current(key, &instance).await?.is_none()
@@ -43,8 +43,7 @@ impl QuotaController {
                 return Ok(Outcome::Settled);
             }
             // Of several claims, only one would pass on.
-            let is_only = self.watched_claims(key).len() <= 1;
-            if is_only
+            if !access.has_others
                 && self.handovers.begin(&key.object(), &access.ledger)
                 && let Ok(upstream) = self.upstream(key)
             {

@@ -100,7 +100,7 @@ async fn only_the_control_plane_that_had_the_project_proves_that_it_is_gone() {
             let answer = status(404, &the_project());
             server.fail(Fault::answer(404, json!(answer).to_string()));
         }
-        let found = ledger.find(&claimant, &upstream).await;
+        let found = ledger.find(&claimant, &upstream, 1).await;
         assert_eq!(found.err().map(|it| it.remedy), expected, "{is_there}");
     }
 }
@@ -170,7 +170,7 @@ async fn a_hung_project_delays_only_itself_and_only_once() {
     let ask = async |project: &str| {
         let (begin, upstream) = (Instant::now(), upstream(project));
         let ledger = ledgers.of(&upstream.project).unwrap();
-        let found = ledger.find(&claimant, &upstream).await;
+        let found = ledger.find(&claimant, &upstream, 1).await;
         (found.map(|found| found.free_name), begin.elapsed())
     };
     let (found, time) = ask("p").await;

@@ -60,18 +60,39 @@ async fn a_claim_passes_to_the_next_instance() {
     }
 }
 
-/// I-31: after a return to the Go manager, an Instance can have a claim of each of them.
+/// I-31: after a return to the Go manager, an Instance can have a claim of each of them, and after a change of the cell's
+/// name one with each name. The watch shows at most those with the present name.
 #[tokio::test(start_paused = true)]
 async fn of_several_claims_one_passes_on() {
+    for watches_quota in [false, true] {
+        for mut other in [claim_of("instance-web-0", "dfw1"), claim_of_former_cell()] {
+            let system = with_deployment(watches_quota, |_| {}).await;
+            other["status"] = json!(system.claim().unwrap().status);
+            let name = other["metadata"]["name"].as_str().unwrap().to_owned();
+            system.project.put(other);
+            settle().await;
+            system.reconcile().await;
+            assert_eq!(system.writes(), [DELETE, RECORD, INSTANCE], "{name}");
+            create_next(&system).await;
+            system.reconcile().await;
+            let adopt = format!("patch resourceclaims default/{name}");
+            assert_eq!(system.writes(), [adopt.as_str(), CONDITION, INSTANCE]);
+            assert!(system.claim().is_none());
+        }
+    }
+}
+
+/// A claim that is being deleted does not pass on, so the other one is the only one.
+#[tokio::test(start_paused = true)]
+async fn a_claim_passes_on_although_another_one_is_being_deleted() {
     let system = with_deployment(true, |_| {}).await;
-    let mut of_go_manager = claim_of("instance-web-0", "dfw1");
-    of_go_manager["status"] = json!(system.claim().unwrap().status);
-    system.project.put(of_go_manager);
+    let mut ending = terminating_json(claim_of("instance-web-0", "dfw1"));
+    ending["metadata"]["finalizers"] = json!(["quota.example.com/release"]);
+    system.project.put(ending);
     settle().await;
     system.reconcile().await;
-    assert!(system.instance().is_none() && system.claim().is_none());
-    let other: Option<ResourceClaim> = system.project.get("default", "instance-web-0");
-    assert!(other.is_some());
+    assert_eq!(system.writes(), [RECORD, INSTANCE]);
+    assert!(system.claim().is_some());
 }
 
 /// I-31: the cache can have an Instance that ends, whose successor has the claim already.
