@@ -138,7 +138,7 @@ impl QuotaController {
     }
 
     /// Writes to the claim that was found that it is for this Instance of this cell. If the API server refuses this, the
-    /// claim of an Instance that has not run is deleted.
+    /// claim of an Instance that has not run is deleted, unless the project is suspended: then no other one could be made.
     pub(super) async fn adopt(
         &self,
         context: &ReconcileContext,

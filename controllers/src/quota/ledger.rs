@@ -514,9 +514,9 @@ fn of_status(project: &ProjectName, status: &Status) -> Option<(&'static str, Re
         let details = status.details.as_ref();
         details.is_some_and(|details| details.kind == Namespace::plural(&()))
     };
-    let is_ending = || {
+    let has_cause = |reason: &str| {
         let mut causes = status.details.iter().flat_map(|details| &details.causes);
-        causes.any(|cause| cause.reason == NAMESPACE_TERMINATING)
+        causes.any(|cause| cause.reason == reason)
     };
     Some(match status.code {
         404 if is_definitive_not_found::<milo::Project>(project.as_str(), status) => {
@@ -525,7 +525,8 @@ fn of_status(project: &ProjectName, status: &Status) -> Option<(&'static str, Re
         404 if is_about_namespace() => (reason::NAMESPACE_NOT_FOUND, Remedy::Correct),
         404 => (reason::PROJECT_NOT_FOUND, Remedy::Correct),
         409 => (reason::BACKEND_UNAVAILABLE, Remedy::Repeat),
-        403 if is_ending() => (reason::NAMESPACE_NOT_FOUND, Remedy::Correct),
+        403 if has_cause(NAMESPACE_TERMINATING) => (reason::NAMESPACE_NOT_FOUND, Remedy::Correct),
+        403 if has_cause(milo::PROJECT_SUSPENDED) => (reason::MISCONFIGURED, Remedy::Resume),
         400 | 403 | 422 => (reason::MISCONFIGURED, Remedy::Correct),
         _ => return None,
     })

@@ -73,6 +73,8 @@ pub(super) enum Remedy {
     Repeat,
     /// The API server would give the same answer again until someone corrects the cause.
     Correct,
+    /// The project is suspended. It refuses creates and updates, but no deletes, until someone resumes it.
+    Resume,
     /// The project does not exist any more, so it has no claims.
     ProjectGone,
 }
@@ -407,7 +409,7 @@ fn failed(observed: &Observed<'_>, problem: &LedgerProblem) -> Plan {
     let is_silent = match problem.remedy {
         Remedy::Wait(_) => is_decided || age < SHOWN,
         Remedy::Repeat => is_decided || age < NO_BUDGET,
-        Remedy::Correct | Remedy::ProjectGone => false,
+        Remedy::Correct | Remedy::Resume | Remedy::ProjectGone => false,
     };
     let step = match is_silent {
         true => None,
@@ -421,7 +423,7 @@ fn until_repeat(problem: &LedgerProblem, age: SignedDuration) -> Duration {
     match problem.remedy {
         Remedy::Wait(wait) => wait,
         Remedy::Repeat => interval(POLL, age).min(DISPUTED),
-        Remedy::Correct | Remedy::ProjectGone => interval(REFUSED, age),
+        Remedy::Correct | Remedy::Resume | Remedy::ProjectGone => interval(REFUSED, age),
     }
 }
 

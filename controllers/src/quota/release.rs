@@ -198,7 +198,9 @@ impl QuotaController {
             if let Ledger::Failed(problem) = &access.ledger {
                 return Ok(Outcome::Again(match problem.remedy {
                     Remedy::Wait(wait) => wait,
-                    Remedy::Repeat | Remedy::Correct | Remedy::ProjectGone => DISPUTED,
+                    Remedy::Repeat | Remedy::Correct | Remedy::Resume | Remedy::ProjectGone => {
+                        DISPUTED
+                    }
                 }));
             }
         }

@@ -134,7 +134,7 @@ fn held(instance: &Instance, needed: Needed<'_>, left: &Left) -> Option<Held> {
         Err(problem) => {
             let reason = match problem.remedy {
                 Remedy::Wait(_) | Remedy::Repeat => reason::BACKEND_UNAVAILABLE,
-                Remedy::Correct | Remedy::ProjectGone => reason::MISCONFIGURED,
+                Remedy::Correct | Remedy::Resume | Remedy::ProjectGone => reason::MISCONFIGURED,
             };
             (reason, problem.message)
         }

@@ -28,6 +28,7 @@ fn the_project() -> Value {
 fn an_answer_has_a_reason_and_a_remedy() {
     let none = || json!({});
     let another = json!({"group": "resourcemanager.miloapis.com", "kind": "projects", "name": "q"});
+    let suspended = json!({"causes": [{"reason": "ProjectSuspended", "message": "m"}]});
     let ending = json!({"causes": [{"reason": "NamespaceTerminating", "message": "m"}]});
     for (code, details, expected) in [
         (
@@ -56,6 +57,11 @@ fn an_answer_has_a_reason_and_a_remedy() {
             Some((reason::NAMESPACE_NOT_FOUND, Remedy::Correct)),
         ),
         (403, none(), Some((reason::MISCONFIGURED, Remedy::Correct))),
+        (
+            403,
+            suspended,
+            Some((reason::MISCONFIGURED, Remedy::Resume)),
+        ),
         (422, none(), Some((reason::MISCONFIGURED, Remedy::Correct))),
         (
             409,

@@ -211,6 +211,35 @@ async fn a_claim_that_cannot_be_taken_over_is_made_anew() {
     assert_eq!(system.claim().unwrap().annotations()[UID], "next");
 }
 
+/// I-31: a suspended project refuses creates and updates, but no deletes.
+#[tokio::test(start_paused = true)]
+async fn a_claim_in_a_suspended_project_waits_to_be_taken_over() {
+    let system = with_left_claim().await;
+    create_next(&system).await;
+    system.project.heal();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let suspended = json!({
+        "status": "Failure", "code": 403, "reason": "Forbidden", "message": "project p is suspended",
+        "details": {"causes": [{"reason": "ProjectSuspended", "message": "project p is suspended"}]},
+    });
+    let refusal = Fault::answer(403, suspended.to_string());
+    let refusal = refusal.on(&[Verb::Patch, Verb::Create]);
+    system.project.fail(refusal);
+    system.writes();
+    let again = Outcome::Again(Duration::from_secs(15));
+    assert_eq!(system.reconcile().await, again);
+    assert_eq!(system.writes(), [ADOPT, CONDITION]);
+    let refused = Some((ConditionStatus::False, "QuotaMisconfigured".to_owned()));
+    assert_eq!(system.condition(), refused);
+    assert_eq!(system.gates(), ["Network", "Quota"]);
+    assert!(system.claim().is_some());
+    system.project.heal();
+    system.reconcile().await;
+    assert_eq!(system.writes(), [ADOPT, CONDITION, INSTANCE]);
+    assert_eq!(system.claim().unwrap().annotations()[UID], "next");
+    assert_eq!(system.gates(), ["Network"]);
+}
+
 /// I-31: the cache of a process can have a former Instance whose successor has the claim already.
 #[tokio::test(start_paused = true)]
 async fn a_cache_that_is_behind_takes_no_claim_away() {
