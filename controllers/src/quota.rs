@@ -196,8 +196,7 @@ impl QuotaController {
                 None => return Ok(look_again.map_or(Outcome::Settled, Outcome::Again)),
                 Some(QuotaStep::CreateClaim) => {
                     let uid = instance.uid().unwrap_or_default();
-                    self.note_new_try(context, key, has_room);
-                    self.create(context, (key, &uid), &mut access, &requests)
+                    self.create(context, (key, &uid), &mut access, &requests, has_room)
                         .await;
                     match self.newest(key, &instance)? {
                         Some(newest) => instance = newest,
@@ -347,12 +346,11 @@ impl QuotaController {
             let found = Try {
                 at: created.0,
                 had_room: false,
-                is_answered: true,
+                unanswered: None,
                 is_denied: false,
             };
             let mut tries = self.tries();
             let last = tries.entry(key.clone()).or_insert(found);
-            last.is_answered = true;
             last.is_denied = is_denied_claim(claim);
         }
     }
@@ -370,21 +368,29 @@ impl QuotaController {
         }
     }
 
-    /// Records that a claim is made now.
-    fn note_new_try(&self, context: &ReconcileContext, key: &ClaimKey, had_room: bool) {
+    /// Records that a claim is made now, and that there is no answer yet. Returns when the last earlier create without an
+    /// answer was sent.
+    fn note_new_try(
+        &self,
+        context: &ReconcileContext,
+        key: &ClaimKey,
+        had_room: bool,
+    ) -> Option<Timestamp> {
+        let at = context.now();
         let new = Try {
-            at: context.now(),
+            at,
             had_room,
-            is_answered: false,
+            unanswered: Some(at),
             is_denied: false,
         };
-        self.tries().insert(key.clone(), new);
+        self.tries().insert(key.clone(), new)?.unanswered
     }
 
-    /// Returns whether the API server of the project can make a claim later, because a request had no answer. A request of
-    /// a former process can have had none, unless a claim was found since.
-    fn may_come_late(&self, key: &ClaimKey) -> bool {
-        self.last_try(key).is_none_or(|last| !last.is_answered)
+    /// Returns whether the API server of the project can make a claim later, because a create had no answer. A create of a
+    /// former process can have had none, unless a claim was found since.
+    fn may_come_late(&self, context: &ReconcileContext, key: &ClaimKey) -> bool {
+        let last = self.last_try(key);
+        last.is_none_or(|last| last.may_come_late(context.now()))
     }
 
     /// Records since when an Instance waits. Without a waiting Instance, it does not matter what quota a project has left.

@@ -110,13 +110,14 @@ impl QuotaController {
         }
     }
 
-    /// Creates a claim for the Instance with this UID.
+    /// Creates a claim for the Instance with this UID. `had_room` is whether the project is seen to have the amounts left.
     pub(super) async fn create(
         &self,
         context: &ReconcileContext,
         (key, uid): (&ClaimKey, &str),
         access: &mut ClaimAccess,
         requests: &[ResourceRequest],
+        had_room: bool,
     ) {
         let Some(target) = &access.target else {
             return;
@@ -125,6 +126,7 @@ impl QuotaController {
         let readable = || claimant.names().into_iter().next().unwrap_or_default();
         let name = target.free_name.clone().unwrap_or_else(readable);
         let body = claim::body(&name, (&claimant, uid), &target.upstream, requests);
+        let unanswered = self.note_new_try(context, key, had_room);
         let created = target
             .project
             .create(&self.writer, context, &target.upstream, &body)
@@ -133,7 +135,7 @@ impl QuotaController {
         if !is_unanswered(&access.ledger)
             && let Some(last) = self.tries().get_mut(key)
         {
-            last.is_answered = true;
+            last.unanswered = unanswered;
         }
     }
 

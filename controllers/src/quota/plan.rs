@@ -23,7 +23,7 @@ use super::claim::is_of;
 use crate::gate::{self, GateStep};
 use crate::objects::{has_finalizer, is_terminating};
 use decision::{ClaimDecision, decision};
-use intervals::{POLL, REFUSED, RETRY, WATCHED, interval};
+use intervals::{LATE, POLL, REFUSED, RETRY, WATCHED, interval};
 
 /// How long a claim is undecided before the Instance shows it. A quick grant then costs no write. Creation times have
 /// whole seconds, so this is at least one second.
@@ -101,10 +101,20 @@ pub(super) struct Try {
     pub(super) at: Timestamp,
     /// Whether the project was seen to have the amounts left.
     pub(super) had_room: bool,
-    /// Whether the API server has answered. Without an answer, it can make the claim later.
-    pub(super) is_answered: bool,
+    /// When the last create without an answer was sent. Another one can have been answered since.
+    pub(super) unanswered: Option<Timestamp>,
     /// Whether the quota system has denied the claim. The condition of the Instance says so too, if it could be written.
     pub(super) is_denied: bool,
+}
+
+impl Try {
+    /// Returns whether the API server can still make a claim, because a create had no answer.
+    pub(super) fn may_come_late(&self, now: Timestamp) -> bool {
+        self.unanswered.is_some_and(|sent| {
+            let passed = Duration::try_from(now.duration_since(sent)).ok();
+            passed.is_none_or(|passed| passed < LATE)
+        })
+    }
 }
 
 /// The next step.

@@ -77,7 +77,7 @@ impl QuotaController {
                 }
                 _ => return Ok(look_again.map_or(Outcome::Settled, Outcome::Again)),
             };
-            if proof != ClaimProof::NoClaim || self.may_come_late(key) {
+            if proof != ClaimProof::NoClaim || self.may_come_late(context, key) {
                 self.leave(context, key).await?;
             }
             return self.let_go(context, key, &instance).await;
@@ -174,7 +174,10 @@ impl QuotaController {
         }
         if watched.is_empty() {
             // The Instance has lost its finalizer.
-            if self.last_try(key).is_some_and(|last| !last.is_answered) {
+            if self
+                .last_try(key)
+                .is_some_and(|last| last.unanswered.is_some())
+            {
                 self.leave(context, key).await?;
             }
             self.forget(key);

@@ -22,7 +22,7 @@ use tracing::{info, warn};
 
 use super::handover::Handovers;
 use super::ledger::{Ledgers, PartialClaim, ProjectLedger};
-use super::plan::intervals::{SWEPT, interval};
+use super::plan::intervals::{LATE, SWEPT, interval};
 use super::plan::{LedgerProblem, Remedy};
 use crate::cell::CellCaches;
 use crate::hub::upstream::Upstream;
@@ -35,9 +35,6 @@ use crate::runtime::{ReconcileContext, ReconcileError};
 use plan::{Claimed, Holder, owner, sweep};
 use record::LeftClaims;
 
-/// A request that got no answer can still make a claim for this time. So the record stays until nothing was found twice,
-/// at this distance.
-const LATE: Duration = Duration::from_mins(1);
 /// How long the record stays for a project that is gone. Until then, a backup of the project can be restored, and an API
 /// server can be the wrong one for a moment.
 const PROJECT_GONE: Duration = Duration::from_hours(1);
@@ -91,6 +88,7 @@ impl Controller for QuotaSweeper {
             Err(problem) => return Ok(Outcome::Again(self.again(&project, Some(&problem)))),
         }
         lock(&self.pending).remove(&project);
+        // A claim can come late, so the record stays until nothing was found twice.
         let (left, writer) = (&self.left, &self.writer);
         if !left.note_clean(context, writer, &project, LATE).await? {
             return Ok(Outcome::Again(LATE));

@@ -8,6 +8,8 @@ use jiff::SignedDuration;
 pub(in crate::quota) type Intervals = [(SignedDuration, Duration)];
 /// The interval after the last of [`Intervals`].
 const LAST: Duration = Duration::from_mins(5);
+/// A create that got no answer can still make a claim for this time.
+pub(in crate::quota) const LATE: Duration = Duration::from_mins(1);
 /// How often an undecided claim is read if the watch reports its decision, by its age. A watch can break without a sign.
 pub(super) const WATCHED: &Intervals = &[
     (SignedDuration::from_mins(5), Duration::from_secs(15)),

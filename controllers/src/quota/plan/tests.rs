@@ -141,7 +141,7 @@ impl Case {
         self.last_try = Some(Try {
             at: before(seconds),
             had_room: false,
-            is_answered: true,
+            unanswered: None,
             is_denied: false,
         });
         self

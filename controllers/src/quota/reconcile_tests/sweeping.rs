@@ -137,6 +137,26 @@ async fn a_claim_that_is_made_after_its_instance_is_found() {
     tokio::time::sleep(Duration::from_secs(10)).await;
     system.sweep().await;
     assert!(system.claim().is_none());
+    // The answer to a later request says nothing about the first one, which can make the claim for a minute.
+    for (seconds, expected) in [
+        (59, &[DELETE, RECORD, INSTANCE][..]),
+        (60, &[DELETE, INSTANCE]),
+    ] {
+        let system = System::start(new_instance()).await;
+        system.project.fail(Fault::hang().on_writes());
+        system.reconcile().await;
+        system.project.heal();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        system.reconcile().await;
+        assert!(system.claim().is_some());
+        system.delete_instance().await;
+        let later: Clock = match seconds {
+            59 => || now() + SignedDuration::from_secs(59),
+            _ => || now() + SignedDuration::from_secs(60),
+        };
+        system.reconcile_at(later).await;
+        assert_eq!(system.writes(), expected, "{seconds}");
+    }
     // The next process does not know whether there was a request without an answer.
     let system = System::start(new_instance()).await;
     system.project.fail(Fault::hang().on_writes());
