@@ -6,6 +6,7 @@ use apiserver::Verb;
 use super::sweeping::{RECORD, with_left_claim};
 use super::*;
 use crate::fixtures;
+use crate::objects::Namespace;
 
 const UID: &str = api::annotations::INSTANCE_UID;
 
@@ -149,12 +150,13 @@ async fn a_claim_without_a_next_instance_is_deleted_after_a_minute() {
 /// I-31: nobody would take over the claim.
 #[tokio::test(start_paused = true)]
 async fn a_claim_passes_only_to_an_instance_that_is_wanted_and_has_its_size() {
-    let changes: [fn(&mut Value); 6] = [
+    let changes: [fn(&mut Value); 7] = [
         |it| it["metadata"]["name"] = json!("other"),
         |it| it["spec"]["scaleSettings"]["minReplicas"] = json!(0),
         |it| *it = terminating_json(it.clone()),
         |it| it["metadata"]["annotations"] = json!({api::annotations::SUSPENDED: "true"}),
         |it| it["metadata"]["annotations"] = json!({api::annotations::ENDING: now()}),
+        |it| it["spec"]["scaleSettings"]["instanceManagementPolicy"] = json!("Parallel"),
         |it| {
             let runtime = &mut it["spec"]["template"]["spec"]["runtime"];
             runtime["resources"]["requests"] = json!({"cpu": "64", "memory": "1Ti"});
@@ -165,6 +167,18 @@ async fn a_claim_passes_only_to_an_instance_that_is_wanted_and_has_its_size() {
         system.reconcile().await;
         assert_eq!(system.writes(), [DELETE, INSTANCE], "{index}");
     }
+    // Nothing can be made in a Namespace that ends.
+    let system = with_deployment(false, |_| {}).await;
+    system
+        .planes
+        .cell
+        .modify::<Namespace>("", HUB_NAMESPACE, |namespace| {
+            *namespace = terminating_json(namespace.clone());
+            namespace["metadata"]["finalizers"] = json!(["example.com/held"]);
+        });
+    settle().await;
+    system.reconcile().await;
+    assert_eq!(system.writes(), [DELETE, INSTANCE]);
     // A claim that is not granted is of no use.
     let system = System::start(new_instance()).await;
     let deployment = json!(fixtures::deployment(HUB_NAMESPACE, "web", "DFW", 1));

@@ -50,6 +50,18 @@ async fn a_promise_ends_when_the_claim_of_the_new_instance_is_decided() {
     };
     let is_left = |deployment: &str, uid: &str| !lacks(&left, deployment, uid);
     assert!(is_left("web", "former"));
+    // The claim of the former Instance has another size.
+    let mut former = claim_of(CLAIM, "dfw1");
+    former["metadata"]["annotations"] = json!({
+        api::annotations::INSTANCE_NAME: NAME, api::annotations::INSTANCE_UID: "former",
+    });
+    former["spec"]["requests"] = json!([{"resourceType": "instances", "amount": 2}]);
+    system.project.put(former);
+    system.grant(CLAIM);
+    system.reconcile().await;
+    assert_eq!(system.writes(), [DELETE, CREATE]);
+    assert!(!is_left("other", "any"));
+    // The new claim is not decided.
     system.reconcile().await;
     assert!(!is_left("other", "any"));
     system.grant(CLAIM);
