@@ -378,3 +378,24 @@ async fn the_sweeper_is_woken_for_each_claim_that_is_left() {
     assert_eq!(record(&system), None);
     assert!(matches!(system.sweep().await, Outcome::Again(_)));
 }
+
+/// I-31: the cache has what this process has written, before the watch reports it.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_left_just_after_the_record_was_removed_is_recorded() {
+    let system = System::start(new_instance()).await;
+    let context = ReconcileContext::new(now, None);
+    let project = ProjectName::new("p").unwrap();
+    let (left, writer) = (&system.controller.left, &system.controller.writer);
+    let sweep = async || {
+        let key = LedgerKey(project.clone());
+        system.sweeper.reconcile(&context, key).await.unwrap()
+    };
+    left.add(&context, writer, &project).await.unwrap();
+    let minute = Duration::from_mins(1);
+    assert_eq!(sweep().await, Outcome::Again(minute));
+    tokio::time::sleep(minute).await;
+    assert_eq!(sweep().await, Outcome::Gone);
+    left.add(&context, writer, &project).await.unwrap();
+    assert_eq!(system.writes(), [RECORD; 3]);
+    assert_eq!(record(&system).as_deref(), Some(r#"["p"]"#));
+}
