@@ -5,6 +5,7 @@
 
 mod left;
 mod pause;
+mod refusal;
 mod watches;
 
 use std::collections::{HashMap, HashSet};
@@ -14,13 +15,11 @@ use std::time::Duration;
 
 use api::quota::{AllowanceBucket, BUCKETS_NAMESPACE, ResourceClaim, ResourceRequest};
 use api::reasons::quota_granted as reason;
-use api::{CellName, ProjectName, labels, milo};
+use api::{CellName, ProjectName, labels};
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
-use kube::core::{DeserializeGuard, PartialObjectMeta, Status};
+use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::{Api, Client, Resource};
-use multicluster::absence::is_definitive_not_found;
 use multicluster::connect::ConnectError;
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
@@ -37,6 +36,7 @@ use crate::runtime::write::{Collection, Object, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 pub(super) use left::{Needed, Promises, QuotaLeft, Replaced};
 use pause::Pause;
+use refusal::refusal;
 pub(crate) use watches::QuotaWatches;
 use watches::{WatchedBuckets, WatchedClaims};
 
@@ -51,8 +51,6 @@ pub type ConnectLedger = Box<dyn Fn(&ProjectName) -> Result<Client, ConnectError
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a list of AllowanceBuckets is used. One change of a Workload makes several WorkloadDeployments ask.
 const LISTED: Duration = Duration::from_secs(2);
-/// The cause of a 403 for a new object in a Namespace that is being deleted.
-const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
 
 /// The control planes of the projects that have Instances in this cell.
 pub(crate) struct Ledgers {
@@ -488,48 +486,6 @@ impl ProjectLedger {
             remedy: Remedy::Wait(wait),
         }
     }
-}
-
-/// Returns the problem if the API server has answered. Returns `None` if it gave no answer, or cannot answer at
-/// present.
-fn refusal(project: &ProjectName, error: &ReconcileError) -> Option<LedgerProblem> {
-    let (ReconcileError::Api { source, .. } | ReconcileError::NotServed { source, .. }) = error
-    else {
-        return None;
-    };
-    let (reason, remedy) = match source.as_ref() {
-        kube::Error::Api(status) => of_status(project, status)?,
-        kube::Error::SerdeError(_) => (reason::MISCONFIGURED, Remedy::Correct),
-        _ => return None,
-    };
-    Some(LedgerProblem {
-        reason,
-        message: bounded(&error.to_string()),
-        remedy,
-    })
-}
-
-fn of_status(project: &ProjectName, status: &Status) -> Option<(&'static str, Remedy)> {
-    let is_about_namespace = || {
-        let details = status.details.as_ref();
-        details.is_some_and(|details| details.kind == Namespace::plural(&()))
-    };
-    let has_cause = |reason: &str| {
-        let mut causes = status.details.iter().flat_map(|details| &details.causes);
-        causes.any(|cause| cause.reason == reason)
-    };
-    Some(match status.code {
-        404 if is_definitive_not_found::<milo::Project>(project.as_str(), status) => {
-            (reason::PROJECT_NOT_FOUND, Remedy::ProjectGone)
-        }
-        404 if is_about_namespace() => (reason::NAMESPACE_NOT_FOUND, Remedy::Correct),
-        404 => (reason::PROJECT_NOT_FOUND, Remedy::Correct),
-        409 => (reason::BACKEND_UNAVAILABLE, Remedy::Repeat),
-        403 if has_cause(NAMESPACE_TERMINATING) => (reason::NAMESPACE_NOT_FOUND, Remedy::Correct),
-        403 if has_cause(milo::PROJECT_SUSPENDED) => (reason::MISCONFIGURED, Remedy::Resume),
-        400 | 403 | 422 => (reason::MISCONFIGURED, Remedy::Correct),
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

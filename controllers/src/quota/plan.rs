@@ -6,6 +6,7 @@
 mod decision;
 pub(super) mod ending;
 pub(super) mod intervals;
+mod observed;
 
 use std::time::Duration;
 
@@ -23,7 +24,8 @@ use super::claim::is_of;
 use crate::gate::{self, GateStep};
 use crate::objects::{has_finalizer, is_terminating};
 use decision::{ClaimDecision, decision};
-use intervals::{LATE, POLL, REFUSED, RETRY, WATCHED, interval};
+use intervals::{POLL, REFUSED, RETRY, WATCHED, interval};
+pub(super) use observed::{Ledger, LedgerProblem, Observed, Remedy, Try};
 
 /// How long a claim is undecided before the Instance shows it. A quick grant then costs no write. Creation times have
 /// whole seconds, so this is at least one second.
@@ -40,82 +42,6 @@ const ROOM_PART: u32 = 8;
 const DISPUTED: Duration = Duration::from_secs(15);
 /// How long something that is about to change is waited for.
 const SOON: Duration = Duration::from_secs(1);
-
-/// The claim of an Instance, as far as it is known.
-#[derive(Clone, Debug)]
-pub(super) enum Ledger {
-    /// The cell does not enforce quota.
-    Disabled,
-    /// The Namespace in the cell does not identify the project.
-    Unidentified(String),
-    /// The API server of the project has not given an answer that can be used.
-    Failed(LedgerProblem),
-    /// The API server of the project has answered. `None` means that there is no claim.
-    Known(Option<Box<ResourceClaim>>),
-}
-
-/// Why the API server of a project gave no usable answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct LedgerProblem {
-    /// Reason of `QuotaGranted`.
-    pub(super) reason: &'static str,
-    /// Message of `QuotaGranted`.
-    pub(super) message: String,
-    pub(super) remedy: Remedy,
-}
-
-/// The way in which a [`LedgerProblem`] can end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Remedy {
-    /// The API server does not answer. Ask again after this time.
-    Wait(Duration),
-    /// Another writer was faster. Ask again at once.
-    Repeat,
-    /// The API server would give the same answer again until someone corrects the cause.
-    Correct,
-    /// The project is suspended. It refuses creates and updates, but no deletes, until someone resumes it.
-    Resume,
-    /// The project does not exist any more, so it has no claims.
-    ProjectGone,
-}
-
-/// A snapshot of an Instance and its claim.
-pub(super) struct Observed<'a> {
-    pub(super) instance: &'a Instance,
-    pub(super) ledger: &'a Ledger,
-    pub(super) requests: &'a [ResourceRequest],
-    /// Whether the project is seen to have the requested amounts left.
-    pub(super) has_room: bool,
-    /// Whether the claim was made when the cell had another name.
-    pub(super) is_renamed: bool,
-    /// Whether the watch reports the decision about the claim.
-    pub(super) is_watched: bool,
-    /// When a claim was last made for the Instance, if this is known.
-    pub(super) last_try: Option<Try>,
-    pub(super) now: Timestamp,
-}
-
-/// An attempt to make a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Try {
-    pub(super) at: Timestamp,
-    /// Whether the project was seen to have the amounts left.
-    pub(super) had_room: bool,
-    /// When the last create without an answer was sent. Another one can have been answered since.
-    pub(super) unanswered: Option<Timestamp>,
-    /// Whether the quota system has denied the claim. The condition of the Instance says so too, if it could be written.
-    pub(super) is_denied: bool,
-}
-
-impl Try {
-    /// Returns whether the API server can still make a claim, because a create had no answer.
-    pub(super) fn may_come_late(&self, now: Timestamp) -> bool {
-        self.unanswered.is_some_and(|sent| {
-            let passed = Duration::try_from(now.duration_since(sent)).ok();
-            passed.is_none_or(|passed| passed < LATE)
-        })
-    }
-}
 
 /// The next step.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,8 +1,10 @@
 //! Tests of the answers of projects' API servers.
 
 use apiserver::{ApiServer, Fault};
+use kube::core::Status;
 use serde_json::{Value, json};
 
+use super::refusal::of_status;
 use super::*;
 use crate::fixtures::object;
 
