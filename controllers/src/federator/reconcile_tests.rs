@@ -1,5 +1,6 @@
 //! Tests of the federator, with in-memory API servers.
 
+use api::annotations;
 use api::reasons::workload_deployment::HUB_NAMESPACE_CONTRADICTED;
 use apiserver::{ApiServer, Fault, Verb, objects};
 use serde_json::Value;
