@@ -51,7 +51,7 @@ use plan::status::{refused, shown_refusal};
 use plan::{DesiredNamespace, Hold, Observed, Plan, hub_namespace, plan};
 use reapply::Reapplier;
 pub(crate) use reapply::stale_cells::StaleCells;
-use record::{report_invalid_record, require_confirmed_record};
+use record::{record, report_invalid_record, require_confirmed_record};
 use refusal::{policy_check, refusal_of, sooner};
 
 /// The parts of a copy that only the federator writes.
@@ -323,7 +323,8 @@ impl Federator {
         );
         let recorded;
         if plan.record {
-            recorded = self.record(context, &upstream, deployment, on_hub).await?;
+            let writer = &self.writer;
+            recorded = record(writer, context, &upstream, deployment, hub, hub_namespace).await?;
             deployment = &recorded;
         }
         let mut errors = FirstError::default();

@@ -5,7 +5,7 @@ use api::{HubNamespace, WorkloadDeployment, annotations, finalizers};
 use kube::ResourceExt;
 
 use super::plan::status::contradicted;
-use super::{Federator, OnHub};
+use crate::hub::identity::HubIdentity;
 use crate::hub::upstream::Upstream;
 use crate::objects::{Namespace, describe, is_terminating};
 use crate::projects::ProjectCaches;
@@ -13,32 +13,28 @@ use crate::runtime::keys::ProjectKey;
 use crate::runtime::write::{Collection, Writer, merge_patch};
 use crate::runtime::{ReconcileContext, ReconcileError};
 
-impl Federator {
-    /// Adds the finalizer, and records the hub and the hub namespace, in one write.
-    pub(super) async fn record(
-        &self,
-        context: &ReconcileContext,
-        upstream: &Collection<'_, WorkloadDeployment>,
-        deployment: &WorkloadDeployment,
-        on_hub: &OnHub<'_>,
-    ) -> Result<WorkloadDeployment, ReconcileError> {
-        let namespace = (
-            annotations::FEDERATION_NAMESPACE.to_owned(),
-            on_hub.namespace.as_str().to_owned(),
-        );
-        let hub = on_hub.hub.uid();
-        let hub = hub.map(|uid| (annotations::HUB_UID.to_owned(), uid.to_owned()));
-        let record = [Some(namespace), hub].into_iter().flatten().collect();
-        self.writer
-            .add_finalizer(
-                context,
-                upstream,
-                deployment,
-                finalizers::FEDERATOR,
-                &record,
-            )
-            .await
-    }
+/// Adds the finalizer, and records the hub and the hub namespace, in one write.
+///
+/// # Errors
+///
+/// The errors of [`Writer::add_finalizer`].
+pub(super) async fn record(
+    writer: &Writer,
+    context: &ReconcileContext,
+    upstream: &Collection<'_, WorkloadDeployment>,
+    deployment: &WorkloadDeployment,
+    hub: &HubIdentity,
+    namespace: &HubNamespace,
+) -> Result<WorkloadDeployment, ReconcileError> {
+    let namespace = namespace.as_str().to_owned();
+    let namespace = (annotations::FEDERATION_NAMESPACE.to_owned(), namespace);
+    let hub = hub.uid();
+    let hub = hub.map(|uid| (annotations::HUB_UID.to_owned(), uid.to_owned()));
+    let record = [Some(namespace), hub].into_iter().flatten().collect();
+    let finalizer = finalizers::FEDERATOR;
+    writer
+        .add_finalizer(context, upstream, deployment, finalizer, &record)
+        .await
 }
 
 /// Checks that the project's Namespace or the labels of the hub namespace confirm the record. A terminating
