@@ -170,8 +170,8 @@ impl QuotaController {
         let Some(mut instance) = self.newest(key, &instance)? else {
             return Ok(Outcome::Settled);
         };
-        self.keep_promise(key, &instance, &access.ledger);
         for _ in 0..STEPS_MAX {
+            self.keep_promise(key, &instance, &access.ledger);
             let requests = amounts::requests(&instance.spec);
             if let Ledger::Failed(problem) = &mut access.ledger {
                 let text = mem::take(&mut problem.message);

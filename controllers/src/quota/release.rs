@@ -176,7 +176,7 @@ impl QuotaController {
             // The Instance has lost its finalizer.
             if self
                 .last_try(key)
-                .is_some_and(|last| last.unanswered.is_some())
+                .is_some_and(|last| last.may_come_late(context.now()))
             {
                 self.leave(context, key).await?;
             }

@@ -3,8 +3,10 @@
 //! Karmada of the lower hub loses a write in the same way as Karmada of the hub. No federator runs on the lower hub. The
 //! annotation of a re-application reaches the object on the lower hub, and so makes Karmada write it to the cells below.
 
-use api::cells_below::name_above;
-use api::workload_deployment::{CELL_NOT_APPLIED, CELL_NOT_REPORTED, CELLS_REPORTING};
+use api::cells_below::{name_above, with_lower_hubs};
+use api::workload_deployment::{
+    CELL_NOT_APPLIED, CELL_NOT_REPORTED, CELLS_REPORTING, NO_MATCHING_CELL,
+};
 use interpreters::fold::NamedCells;
 use serde::Deserialize;
 
@@ -37,14 +39,22 @@ impl LackedBelow {
         namespace_missing: &str,
     ) -> Self {
         let is_reachable = |cell: &str| is_reachable(&name_above(lower_hub, cell));
-        let Some(problem) = problem(reported) else {
-            let mut behind = reported.cells_behind();
-            return Self {
-                namespace: false,
-                copy: behind.any(is_reachable),
-            };
+        let problem = problem(reported);
+        let named = problem.as_ref().map(|it| NamedCells::of(&it.message));
+        let is_named = |cell: &str| {
+            named.as_ref().is_some_and(|named| {
+                !named.all || with_lower_hubs(cell).any(|it| named.names.contains(&it))
+            })
         };
-        let named = NamedCells::of(&problem.message);
+        let mut behind = reported.cells_behind();
+        let is_behind = behind.any(|cell| !is_named(cell) && is_reachable(cell));
+        let behind = Self {
+            namespace: false,
+            copy: is_behind,
+        };
+        let (Some(problem), Some(named)) = (&problem, &named) else {
+            return behind;
+        };
         let is_reachable = || named.names.iter().any(|cell| is_reachable(cell));
         match problem.reason.as_str() {
             // Karmada of the lower hub has written the object, and has never seen it.
@@ -55,9 +65,10 @@ impl LackedBelow {
             // Karmada of the lower hub itself retries the object and reports the cause.
             CELL_NOT_APPLIED => Self {
                 namespace: problem.message.contains(namespace_missing) && is_reachable(),
-                copy: false,
+                ..behind
             },
-            _ => Self::default(),
+            NO_MATCHING_CELL => Self::default(),
+            _ => behind,
         }
     }
 }

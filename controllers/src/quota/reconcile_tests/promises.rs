@@ -20,6 +20,60 @@ fn sized(mut instance: Value, cpu: &str) -> Value {
     instance
 }
 
+/// Returns whether the project does not have one more Instance left for the replacement of the first Instance of a
+/// WorkloadDeployment. If it has, it promises it.
+fn lacks(
+    left: &ledger::QuotaLeft,
+    ledger: &ledger::ProjectLedger,
+    deployment: &str,
+    uid: &str,
+) -> bool {
+    let one = [ResourceRequest {
+        resource_type: "instances".to_owned(),
+        amount: 1,
+    }];
+    let replaced = Replaced {
+        deployment,
+        namespace: HUB_NAMESPACE,
+        name: &format!("{deployment}-0"),
+        uid,
+    };
+    let needed = Needed {
+        more: &one,
+        whole: &one,
+        is_next: true,
+    };
+    let lacks = left.lacks(replaced, needed, ledger.promises());
+    !lacks.unwrap().is_empty()
+}
+
+/// A template that was changed back needs no more than before.
+#[tokio::test(start_paused = true)]
+async fn a_promise_ends_when_the_new_instance_takes_over_the_former_claim() {
+    let system = System::start(owned(new_instance(), "web")).await;
+    system.project.put(objects::namespace("milo-system", "2"));
+    system.project.put(bucket("instances", 1));
+    system.reconcile().await;
+    system.grant(CLAIM);
+    system.reconcile().await;
+    let ledgers = system.controller.ledgers.as_ref().unwrap();
+    let ledger = ledgers.of(&ProjectName::new("p").unwrap()).unwrap();
+    let left = ledger.left().await.unwrap().unwrap();
+    let former = system.instance().unwrap();
+    assert!(!lacks(&left, &ledger, "web", &former.uid().unwrap()));
+    assert!(lacks(&left, &ledger, "other", "any"));
+    let cell = &system.planes.cell;
+    cell.remove::<Instance>(HUB_NAMESPACE, NAME);
+    let mut next = owned(new_instance(), "web");
+    next["metadata"]["uid"] = json!("next");
+    cell.put(next);
+    settle().await;
+    system.writes();
+    system.reconcile().await;
+    assert!(!system.writes().contains(&CREATE.to_owned()));
+    assert!(!lacks(&left, &ledger, "other", "any"));
+}
+
 /// What is left for the replacement of an Instance is left for others when the new Instance has it.
 #[tokio::test(start_paused = true)]
 async fn a_promise_ends_when_the_claim_of_the_new_instance_is_decided() {
@@ -29,24 +83,8 @@ async fn a_promise_ends_when_the_claim_of_the_new_instance_is_decided() {
     let ledgers = system.controller.ledgers.as_ref().unwrap();
     let ledger = ledgers.of(&ProjectName::new("p").unwrap()).unwrap();
     let left = ledger.left().await.unwrap().unwrap();
-    let one = [ResourceRequest {
-        resource_type: "instances".to_owned(),
-        amount: 1,
-    }];
     let lacks = |left: &ledger::QuotaLeft, deployment: &str, uid: &str| {
-        let replaced = Replaced {
-            deployment,
-            namespace: HUB_NAMESPACE,
-            name: &format!("{deployment}-0"),
-            uid,
-        };
-        let needed = Needed {
-            more: &one,
-            whole: &one,
-            is_next: true,
-        };
-        let lacks = left.lacks(replaced, needed, ledger.promises());
-        !lacks.unwrap().is_empty()
+        lacks(left, &ledger, deployment, uid)
     };
     let is_left = |deployment: &str, uid: &str| !lacks(&left, deployment, uid);
     assert!(is_left("web", "former"));

@@ -156,6 +156,9 @@ async fn a_claim_that_is_made_after_its_instance_is_found() {
         };
         system.reconcile_at(later).await;
         assert_eq!(system.writes(), expected, "{seconds}");
+        // The event that the Instance is gone.
+        system.reconcile_at(later).await;
+        assert_eq!(system.writes(), [""; 0], "{seconds}");
     }
     // The next process does not know whether there was a request without an answer.
     let system = System::start(new_instance()).await;

@@ -27,10 +27,11 @@ fn objects_missing_below_a_lower_hub_are_stale() {
         ]);
         status
     };
+    let behind = || several(&[entry("a1", 7), entry("a2", 8)]);
     let both = || several(&[entry("a1", 8), entry("a2", 8)]);
     let nothing = (false, false);
     for (status, expected) in [
-        (several(&[entry("a1", 7), entry("a2", 8)]), (false, true)),
+        (behind(), (false, true)),
         // All have acted on the object.
         (both(), nothing),
         (several(&[entry("cut", 7), entry("a2", 8)]), nothing),
@@ -64,6 +65,32 @@ fn objects_missing_below_a_lower_hub_are_stale() {
             nothing,
         ),
         (with(both(), "CellNotApplied", &missing), (true, false)),
+        // The message is about another cell than the one that is behind.
+        (
+            with(behind(), "CellNotReported", "cut: no status reported"),
+            (false, true),
+        ),
+        (
+            with(behind(), "CellNotApplied", "a3: not applied yet"),
+            (false, true),
+        ),
+        // It may be about this one.
+        (
+            with(
+                behind(),
+                "CellNotApplied",
+                "a3: not applied yet; and 2 more",
+            ),
+            nothing,
+        ),
+        (
+            with(
+                several(&[entry("mid.a1", 7)]),
+                "CellNotApplied",
+                "mid: a1: not applied yet",
+            ),
+            nothing,
+        ),
         // Its policy selects no cell.
         (
             with(only("a1", 7), "NoMatchingCell", "Karmada has no report"),
