@@ -102,6 +102,7 @@ const IN_PROJECT: &str = "components/controller_rbac/management";
 const INTERNAL: &str = "components/controller_rbac/internal-discovery";
 const IN_CELL: &str = "components/controller_rbac/cell";
 const ON_HUB: &str = "base/downstream-rbac/management";
+const CA_BUNDLE: &str = "base/downstream-rbac/ca-bundle";
 const CELL_ON_HUB: &str = "base/downstream-rbac/cell";
 
 const BY_PLUGIN: &str =
@@ -142,7 +143,8 @@ fn is_used_on(role: &Role, kind: &str) -> bool {
         Plane::Project | Plane::OwnCluster => kind == "project",
         Plane::Root | Plane::Infrastructure => kind == "root",
         Plane::Registrations => ["root", "project"].contains(&kind),
-        Plane::Hub => kind == "hub",
+        // The process of a lower hub can serve the interpreter there.
+        Plane::Hub => kind == "hub" || role.folder == CA_BUNDLE && kind == "lower-hub",
         Plane::LowerHub => kind == "lower-hub",
         Plane::Cell => kind == "cell",
     }
