@@ -105,10 +105,8 @@ pub(crate) fn recorded_hub(metadata: &ObjectMeta) -> Option<&str> {
 
 /// Returns whether a WorkloadDeployment with this metadata has been copied to a hub, or is about to be.
 pub(crate) fn is_federated(deployment: &ObjectMeta) -> bool {
-    let finalizers = deployment.finalizers.iter().flatten();
-    finalizers
-        .into_iter()
-        .any(|finalizer| finalizer == api::finalizers::FEDERATOR)
+    let mut finalizers = deployment.finalizers.iter().flatten();
+    finalizers.any(|finalizer| finalizer == api::finalizers::FEDERATOR)
 }
 
 /// Returns the value of `ProjectCaches::by_hub` for a WorkloadDeployment.

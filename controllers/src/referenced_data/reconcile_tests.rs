@@ -136,6 +136,17 @@ impl Controllers {
         settle().await;
     }
 
+    /// Reconciles both sources. The hub must be taken for another one, and get neither of them.
+    async fn expect_no_data_on_another_hub(&self) {
+        for source in both() {
+            let key = SourceKey::new(&project_key(NAME), &source);
+            let held = reconcile(&self.companions, key).await;
+            let is_held = matches!(held, Some(Err(ReconcileError::Contradiction { .. })));
+            assert!(is_held, "{held:?}");
+        }
+        assert!(self.secret().is_none() && self.config_map().is_none());
+    }
+
     fn deployment(&self, name: &str) -> WorkloadDeployment {
         self.planes.project.get("default", name).unwrap()
     }
@@ -379,13 +390,7 @@ async fn no_data_goes_to_a_hub_that_the_project_does_not_record() {
     in_project.push(of_hub(listing, Some("another")));
     let controllers = Controllers::start(in_project, vec![hub_namespace()]).await;
     controllers.reconcile_some(&[]).await;
-    for source in both() {
-        let key = SourceKey::new(&project_key(NAME), &source);
-        let held = reconcile(&controllers.companions, key).await;
-        let is_held = matches!(held, Some(Err(ReconcileError::Contradiction { .. })));
-        assert!(is_held, "{held:?}");
-    }
-    assert!(controllers.secret().is_none() && controllers.config_map().is_none());
+    controllers.expect_no_data_on_another_hub().await;
 }
 
 /// The caches are those of the former hub, and the new one has an old hub namespace of the project.
@@ -396,13 +401,7 @@ async fn no_data_goes_to_a_hub_that_was_exchanged_behind_its_address() {
     hub.remove::<ConfigMap>(HUB_NAMESPACE, "settings");
     hub.remove::<Secret>(HUB_NAMESPACE, "token");
     exchange_hub(hub);
-    for source in both() {
-        let key = SourceKey::new(&project_key(NAME), &source);
-        let held = reconcile(&controllers.companions, key).await;
-        let is_held = matches!(held, Some(Err(ReconcileError::Contradiction { .. })));
-        assert!(is_held, "{held:?}");
-    }
-    assert!(controllers.secret().is_none() && controllers.config_map().is_none());
+    controllers.expect_no_data_on_another_hub().await;
 }
 
 #[tokio::test(start_paused = true)]

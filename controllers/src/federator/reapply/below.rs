@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use crate::federator::cell_items::ReportedObject;
 
-/// What reachable cells below a lower hub lack.
+/// The objects that reachable cells below a lower hub lack.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct LackedBelow {
     pub(super) namespace: bool,

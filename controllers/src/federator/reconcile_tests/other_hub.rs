@@ -107,7 +107,7 @@ async fn the_first_deployment_of_a_project_waits_on_a_hub_that_other_projects_do
     let (planes, federator) = start(new(), Vec::new()).await;
     planes.serve_also("other", &other);
     assert_eq!(held(&planes, &federator).await.finalizers(), [""; 0]);
-    // What is held says nothing of the hub, however many it is.
+    // WorkloadDeployments that are held do not count, however many they are.
     let more = [
         FakePlanes::start(vec![new()], Vec::new()).await,
         FakePlanes::start(vec![new()], Vec::new()).await,

@@ -25,20 +25,20 @@ pub(in crate::quota) struct QuotaLeft {
     pub(super) undecodable: Option<String>,
 }
 
-/// What was left for replacements, by the Instance that is replaced. No claim shows it yet.
+/// The promises to replacements, by the Instance that is replaced. No claim shows the amounts yet.
 #[derive(Default)]
 pub(in crate::quota) struct Promises(Mutex<HashMap<ObjectKey, Promise>>);
 
-/// What is promised to the replacement of one Instance.
+/// Amounts that are promised to the replacement of one Instance.
 struct Promise {
     since: Instant,
     /// The UID of the WorkloadDeployment.
     deployment: String,
     /// The UID of the Instance that is replaced.
     former: String,
-    /// What the new Instance needs beyond what the claim of the former one holds.
+    /// The amounts that the new Instance needs in addition to the claim of the former one.
     more: Vec<ResourceRequest>,
-    /// All that the new Instance needs.
+    /// All amounts that the new Instance needs.
     whole: Vec<ResourceRequest>,
     /// Whether the claim of the former Instance was deleted, so that it holds nothing any more.
     is_released: bool,
@@ -54,15 +54,24 @@ pub(in crate::quota) struct Replaced<'a> {
     pub(in crate::quota) uid: &'a str,
 }
 
-/// What the replacement of an Instance needs.
+/// The amounts that the replacement of an Instance needs.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::quota) struct Needed<'a> {
-    /// What it needs beyond what the claim of the Instance holds.
+    /// The amounts that it needs in addition to the claim of the Instance.
     pub(in crate::quota) more: &'a [ResourceRequest],
-    /// All that it needs.
+    /// All amounts that it needs.
     pub(in crate::quota) whole: &'a [ResourceRequest],
     /// Whether the Instance is deleted next.
     pub(in crate::quota) is_next: bool,
+}
+
+impl Replaced<'_> {
+    fn key(&self) -> ObjectKey {
+        ObjectKey {
+            namespace: self.namespace.to_owned(),
+            name: self.name.to_owned(),
+        }
+    }
 }
 
 impl Promise {
@@ -117,10 +126,7 @@ impl QuotaLeft {
         let missing = needed.more.iter().filter(|request| !is_left(request));
         let missing: Vec<_> = missing.cloned().collect();
         if missing.is_empty() && needed.is_next {
-            let key = ObjectKey {
-                namespace: replaced.namespace.to_owned(),
-                name: replaced.name.to_owned(),
-            };
+            let key = replaced.key();
             let former = promises.get(&key).filter(|it| it.former == replaced.uid);
             let promise = Promise {
                 since: former.map_or_else(Instant::now, |it| it.since),
@@ -155,10 +161,7 @@ impl Promises {
     /// Ends the promise to the replacement of an Instance, if this Instance is the replacement. Returns whether it ended
     /// one.
     pub(super) fn keep(&self, instance: Replaced<'_>) -> bool {
-        let key = ObjectKey {
-            namespace: instance.namespace.to_owned(),
-            name: instance.name.to_owned(),
-        };
+        let key = instance.key();
         let mut promises = lock(&self.0);
         let is_kept = promises
             .get(&key)

@@ -1,4 +1,4 @@
-//! What is known of an Instance and of its claim.
+//! The facts about an Instance and its claim that a plan follows from.
 
 use std::time::Duration;
 

@@ -20,6 +20,11 @@ fn sized(mut instance: Value, cpu: &str) -> Value {
     instance
 }
 
+fn ledger_of(system: &System) -> Arc<ledger::ProjectLedger> {
+    let ledgers = system.controller.ledgers.as_ref().unwrap();
+    ledgers.of(&ProjectName::new("p").unwrap()).unwrap()
+}
+
 /// Returns whether the project does not have one more Instance left for the replacement of the first Instance of a
 /// WorkloadDeployment. If it has, it promises it.
 fn lacks(
@@ -56,8 +61,7 @@ async fn a_promise_ends_when_the_new_instance_takes_over_the_former_claim() {
     system.reconcile().await;
     system.grant(CLAIM);
     system.reconcile().await;
-    let ledgers = system.controller.ledgers.as_ref().unwrap();
-    let ledger = ledgers.of(&ProjectName::new("p").unwrap()).unwrap();
+    let ledger = ledger_of(&system);
     let left = ledger.left().await.unwrap().unwrap();
     let former = system.instance().unwrap();
     assert!(!lacks(&left, &ledger, "web", &former.uid().unwrap()));
@@ -74,14 +78,13 @@ async fn a_promise_ends_when_the_new_instance_takes_over_the_former_claim() {
     assert!(!lacks(&left, &ledger, "other", "any"));
 }
 
-/// What is left for the replacement of an Instance is left for others when the new Instance has it.
+/// A promise does not withhold quota from others any longer than the new Instance lacks its claim.
 #[tokio::test(start_paused = true)]
 async fn a_promise_ends_when_the_claim_of_the_new_instance_is_decided() {
     let system = System::start(owned(new_instance(), "web")).await;
     system.project.put(objects::namespace("milo-system", "2"));
     system.project.put(bucket("instances", 1));
-    let ledgers = system.controller.ledgers.as_ref().unwrap();
-    let ledger = ledgers.of(&ProjectName::new("p").unwrap()).unwrap();
+    let ledger = ledger_of(&system);
     let left = ledger.left().await.unwrap().unwrap();
     let lacks = |left: &ledger::QuotaLeft, deployment: &str, uid: &str| {
         lacks(left, &ledger, deployment, uid)
