@@ -19,7 +19,7 @@ pub(crate) mod triggers;
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use api::quota::{ResourceClaim, ResourceRequest};
@@ -67,6 +67,8 @@ pub(crate) struct QuotaController {
     writer: Writer,
     /// `None` if the cell does not enforce quota.
     ledgers: Option<Arc<Ledgers>>,
+    /// When this process began. A former process can have made claims without an answer until then.
+    began: OnceLock<Timestamp>,
     /// When a claim was last made for each Instance whose claim was denied.
     tries: Mutex<HashMap<ClaimKey, Try>>,
     /// The Instances that had a claim that this process has deleted. The watch may still show it.
@@ -92,6 +94,7 @@ impl Controller for QuotaController {
         context: &ReconcileContext,
         key: ClaimKey,
     ) -> Result<Outcome, ReconcileError> {
+        self.began.get_or_init(|| context.now());
         // The Namespace names another project now. Its event has added the right key.
         if self.cell.project_of(&key.namespace) != key.project {
             self.forget(&key);
@@ -123,6 +126,7 @@ impl QuotaController {
             cell,
             writer: Writer::new(Self::NAME, metrics),
             ledgers,
+            began: OnceLock::new(),
             tries: Mutex::default(),
             deleted: Mutex::default(),
             ending: Mutex::default(),
@@ -364,12 +368,12 @@ impl QuotaController {
             && let Some((ledgers, project)) = ledgers
             && let Some(project) = ledgers.used(project)
         {
-            project.keep_promise(replacement::replaced(instance));
+            project.promises().keep(replacement::replaced(instance));
         }
     }
 
     /// Records that a claim is made now, and that there is no answer yet. Returns when the last earlier create without an
-    /// answer was sent.
+    /// answer can have been sent. Before the first create of this process, this is the beginning of the process.
     fn note_new_try(
         &self,
         context: &ReconcileContext,
@@ -383,7 +387,10 @@ impl QuotaController {
             unanswered: Some(at),
             is_denied: false,
         };
-        self.tries().insert(key.clone(), new)?.unanswered
+        match self.tries().insert(key.clone(), new) {
+            Some(last) => last.unanswered,
+            None => self.began.get().copied(),
+        }
     }
 
     /// Returns whether the API server of the project can make a claim later, because a create had no answer. A create of a

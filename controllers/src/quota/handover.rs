@@ -72,8 +72,9 @@ impl Handovers {
         let stays = namespace.is_some_and(|it| it.deletion_timestamp.is_none());
         let deployment = deployment_of_instance(&key.name)
             .and_then(|name| cell.deployments.get(&key.namespace, name).ok()?)
+            .map(with_rules)
             .filter(|it| stays && wants(it, &key.name));
-        deployment.map(with_rules).is_some_and(|deployment| {
+        deployment.is_some_and(|deployment| {
             let wanted = amounts::requests(&deployment.spec.template.spec);
             requests.is_none_or(|requests| amounts::are_equal(requests, &wanted))
         })

@@ -79,8 +79,15 @@ pub(super) struct ProjectLedger {
     /// The quota that is left, while an Instance is denied.
     buckets: Mutex<Option<WatchedBuckets>>,
     /// The quota that was left when it was last listed.
-    listed: Mutex<Option<(Instant, Arc<QuotaLeft>)>>,
+    listed: Mutex<Option<Listed>>,
     promises: Promises,
+}
+
+/// The quota that was left, with the time of the list and the [changes](Promises::changes) before it.
+struct Listed {
+    at: Instant,
+    changes: u64,
+    left: Arc<QuotaLeft>,
 }
 
 /// The claim of an Instance, and the name that a new claim gets.
@@ -302,11 +309,32 @@ impl ProjectLedger {
     ///
     /// [`LedgerProblem`] if it is not known how much is left.
     pub(super) async fn left(&self) -> Result<Option<Arc<QuotaLeft>>, LedgerProblem> {
-        if let Some((listed, left)) = lock(&self.listed).as_ref()
-            && listed.elapsed() < LISTED
-        {
-            return Ok(Some(Arc::clone(left)));
+        loop {
+            let (at, changes) = (Instant::now(), self.promises.changes());
+            if let Some(listed) = lock(&self.listed).as_ref()
+                && listed.changes == changes
+                && listed.at.elapsed() < LISTED
+            {
+                return Ok(Some(Arc::clone(&listed.left)));
+            }
+            let Some(left) = self.list_left().await? else {
+                return Ok(None);
+            };
+            let left = Arc::new(left);
+            *lock(&self.listed) = Some(Listed {
+                at,
+                changes,
+                left: Arc::clone(&left),
+            });
+            // What a promise covered meanwhile can have been taken after the list.
+            if self.promises.changes() == changes {
+                return Ok(Some(left));
+            }
         }
+    }
+
+    /// Lists the AllowanceBuckets of the project. Returns `None` if the cell may not list them.
+    async fn list_left(&self) -> Result<Option<QuotaLeft>, LedgerProblem> {
         let api: Api<DeserializeGuard<AllowanceBucket>> =
             Api::namespaced(self.client.clone(), BUCKETS_NAMESPACE);
         let mut is_forbidden = false;
@@ -329,17 +357,7 @@ impl ProjectLedger {
                 Err(invalid) => left.undecodable = invalid.metadata.name,
             }
         }
-        let left = Arc::new(left);
-        *lock(&self.listed) = Some((Instant::now(), Arc::clone(&left)));
         Ok(Some(left))
-    }
-
-    /// Ends the promise to the replacement of an Instance, if this Instance is the replacement and its claim is decided. Its
-    /// amounts are not left any more, so the AllowanceBuckets are listed again.
-    pub(super) fn keep_promise(&self, instance: Replaced<'_>) {
-        if self.promises.keep(instance) {
-            *lock(&self.listed) = None;
-        }
     }
 
     /// Returns the amounts that are promised to replacements.
@@ -412,10 +430,8 @@ impl ProjectLedger {
         claim: &C,
     ) -> Result<(), LedgerProblem> {
         // Before the request: without an answer, the claim can be deleted nevertheless.
-        if let Some(instance) = instance_of(claim.meta())
-            && self.promises.release(&instance)
-        {
-            *lock(&self.listed) = None;
+        if let Some(instance) = instance_of(claim.meta()) {
+            self.promises.release(&instance);
         }
         let claims = Collection::<C>::new(&self.client, &upstream.namespace, None);
         let deleted = writer.delete_unchanged(context, &claims, claim);

@@ -409,6 +409,13 @@ pub(super) fn is_denied(instance: &Instance) -> bool {
     stored(instance).is_some_and(is_denial)
 }
 
+/// Returns whether an Instance with an open gate has no quota any more. Its condition was True when the gate was opened,
+/// and only a denial ends this. Later the condition can have another reason, for example that the project refuses a new
+/// claim.
+pub(super) fn has_lost_quota(instance: &Instance) -> bool {
+    stored(instance).is_some_and(|stored| !stored.is_true())
+}
+
 /// Returns whether the quota system has denied a claim.
 fn is_denial(condition: &Condition) -> bool {
     let reasons = [reason::QUOTA_EXCEEDED, reason::VALIDATION_FAILED];

@@ -89,7 +89,11 @@ impl System {
         let planes = CellPlanes::start(vec![instance, default], Vec::new()).await;
         let project = ApiServer::new().with_clock(now);
         project.put(objects::namespace("default", "1"));
-        Self::with_planes(planes, project, enforces_quota, watches_quota)
+        let system = Self::with_planes(planes, project, enforces_quota, watches_quota);
+        // No former process can have sent anything within the last minute.
+        let began = now() - SignedDuration::from_hours(1);
+        system.controller.began.set(began).unwrap();
+        system
     }
 
     /// Ends the process, and starts another one.

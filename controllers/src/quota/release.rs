@@ -173,15 +173,7 @@ impl QuotaController {
             return Ok(Outcome::Again(left));
         }
         if watched.is_empty() {
-            // The Instance has lost its finalizer.
-            if self
-                .last_try(key)
-                .is_some_and(|last| last.may_come_late(context.now()))
-            {
-                self.leave(context, key).await?;
-            }
-            self.forget(key);
-            return Ok(Outcome::Gone);
+            return self.finish(context, key).await;
         }
         // The cache of Instances may be behind.
         let instances = Collection::<PartialInstance>::new(&self.cell.client, &key.namespace, None);
@@ -195,8 +187,7 @@ impl QuotaController {
             {
                 self.delete(context, key, &mut access).await;
             } else if is_gone(&access.ledger) {
-                self.forget(key);
-                return Ok(Outcome::Gone);
+                return self.finish(context, key).await;
             }
             if let Ledger::Failed(problem) = &access.ledger {
                 return Ok(Outcome::Again(match problem.remedy {
@@ -208,6 +199,20 @@ impl QuotaController {
             }
         }
         Ok(Outcome::Again(DISPUTED))
+    }
+
+    /// Forgets an Instance that has ended. Another claim of it can come, if the Instance has lost its finalizer.
+    async fn finish(
+        &self,
+        context: &ReconcileContext,
+        key: &ClaimKey,
+    ) -> Result<Outcome, ReconcileError> {
+        let last = self.last_try(key);
+        if last.is_some_and(|last| last.may_come_late(context.now())) {
+            self.leave(context, key).await?;
+        }
+        self.forget(key);
+        Ok(Outcome::Gone)
     }
 }
 

@@ -13,7 +13,7 @@ use kube::ResourceExt;
 use super::amounts;
 use super::ledger::{Ledgers, Needed, ProjectLedger, QuotaLeft, Replaced};
 use super::plan::intervals::{RETRY, interval};
-use super::plan::{LedgerProblem, Remedy, is_denied};
+use super::plan::{LedgerProblem, Remedy, has_lost_quota};
 use crate::cell::CellCaches;
 use crate::gate::has_gates;
 use crate::objects::{controller_uid, has_finalizer};
@@ -105,13 +105,13 @@ impl ReplacementQuota {
 /// The quota that a project has left, or `None` if the cell may not see it.
 type Left = Result<Option<(Arc<ProjectLedger>, Arc<QuotaLeft>)>, LedgerProblem>;
 
-/// Returns what an Instance needs beyond what it holds. Without the finalizer it holds nothing, nor if its claim was
-/// denied.
+/// Returns what an Instance needs beyond what it holds. Without the finalizer it holds nothing, nor if it has lost its
+/// quota.
 fn beyond(instance: &Instance, wanted: &[ResourceRequest]) -> Vec<ResourceRequest> {
     if has_gates(instance) {
         return Vec::new();
     }
-    let holds = has_finalizer(instance, finalizers::QUOTA_CLAIM) && !is_denied(instance);
+    let holds = has_finalizer(instance, finalizers::QUOTA_CLAIM) && !has_lost_quota(instance);
     let former = match holds {
         true => amounts::requests(&instance.spec),
         false => Vec::new(),

@@ -260,16 +260,22 @@ async fn an_unready_instance_stays_if_it_runs() {
 }
 
 /// An Instance keeps running when its claim is revoked, and holds nothing then. Its replacement of the same size would
-/// get nothing.
+/// get nothing. The condition can change later: the project refuses another claim, or does not decide about it.
 #[tokio::test(start_paused = true)]
 async fn an_instance_whose_claim_was_denied_is_not_given_up() {
-    for (reason, deleted) in [("QuotaExceeded", 0), ("QuotaBackendUnavailable", 1)] {
+    for (status, reason, deleted) in [
+        ("False", "QuotaExceeded", 0),
+        ("False", "QuotaMisconfigured", 0),
+        ("False", "QuotaBackendUnavailable", 0),
+        ("Unknown", "PendingEvaluation", 0),
+        ("True", "QuotaAvailable", 1),
+    ] {
         let (planes, project, controller) = start_sized().await;
         set_left(&project, 0);
         planes
             .cell
             .modify::<Instance>(HUB_NAMESPACE, "web-1", |instance| {
-                let mut denied = objects::condition("QuotaGranted", "False");
+                let mut denied = objects::condition("QuotaGranted", status);
                 denied["reason"] = json!(reason);
                 let conditions = instance["status"]["conditions"].as_array_mut();
                 conditions.unwrap().push(denied);

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use api::ProjectName;
@@ -27,7 +28,11 @@ pub(in crate::quota) struct QuotaLeft {
 
 /// The promises to replacements, by the Instance that is replaced. No claim shows the amounts yet.
 #[derive(Default)]
-pub(in crate::quota) struct Promises(Mutex<HashMap<ObjectKey, Promise>>);
+pub(in crate::quota) struct Promises {
+    made: Mutex<HashMap<ObjectKey, Promise>>,
+    /// How many promises have ended, or cover other amounts since a claim was deleted.
+    changes: AtomicU64,
+}
 
 /// Amounts that are promised to the replacement of one Instance.
 struct Promise {
@@ -110,7 +115,7 @@ impl QuotaLeft {
         needed: Needed<'_>,
         promises: &Promises,
     ) -> Result<Vec<ResourceRequest>, LedgerProblem> {
-        let mut promises = lock(&promises.0);
+        let mut promises = lock(&promises.made);
         promises.retain(|_, promise| promise.since.elapsed() < PROMISED_MAX);
         let is_left = |request: &ResourceRequest| {
             let others = promises.values();
@@ -150,25 +155,30 @@ impl QuotaLeft {
 }
 
 impl Promises {
-    /// Notes that the claim of this Instance is deleted. From now on, its replacement needs all of its amounts, and not
-    /// only the difference. Returns whether a promise to the replacement is concerned.
-    pub(super) fn release(&self, instance: &ObjectKey) -> bool {
-        let mut promises = lock(&self.0);
-        let promise = promises.get_mut(instance);
-        promise.map(|it| it.is_released = true).is_some()
+    /// Returns a number that changes when a promise ends, or covers other amounts. What was left before is wrong then.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
-    /// Ends the promise to the replacement of an Instance, if this Instance is the replacement. Returns whether it ended
-    /// one.
-    pub(super) fn keep(&self, instance: Replaced<'_>) -> bool {
+    /// Notes that the claim of this Instance is deleted. From now on, its replacement needs all of its amounts, and not
+    /// only the difference.
+    pub(super) fn release(&self, instance: &ObjectKey) {
+        if let Some(promise) = lock(&self.made).get_mut(instance) {
+            promise.is_released = true;
+            self.changes.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Ends the promise to the replacement of an Instance, if this Instance is the replacement.
+    pub(in crate::quota) fn keep(&self, instance: Replaced<'_>) {
         let key = instance.key();
-        let mut promises = lock(&self.0);
+        let mut promises = lock(&self.made);
         let is_kept = promises
             .get(&key)
             .is_some_and(|it| it.former != instance.uid);
         if is_kept {
             promises.remove(&key);
+            self.changes.fetch_add(1, Ordering::AcqRel);
         }
-        is_kept
     }
 }

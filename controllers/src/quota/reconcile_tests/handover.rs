@@ -7,6 +7,7 @@ use super::sweeping::{RECORD, with_left_claim};
 use super::*;
 use crate::fixtures;
 use crate::objects::Namespace;
+use crate::runtime::keys::ObjectKey;
 
 const UID: &str = api::annotations::INSTANCE_UID;
 
@@ -188,6 +189,31 @@ async fn a_claim_passes_only_to_an_instance_that_is_wanted_and_has_its_size() {
     system.delete_instance().await;
     system.reconcile().await;
     assert_eq!(system.writes(), [DELETE, INSTANCE]);
+}
+
+/// I-31: the rules of the cell decide about the number of Instances.
+#[tokio::test(start_paused = true)]
+async fn a_claim_passes_only_to_an_instance_within_the_rules_of_the_cell() {
+    for (min_replicas, rules, passes) in [
+        (2, json!({}), true),
+        (1, json!({}), false),
+        (1, json!({"replicas": {"min": 2}}), true),
+        (2, json!({"replicas": {"max": 1}}), false),
+    ] {
+        let system = with_deployment(false, |deployment| {
+            deployment["spec"]["scaleSettings"]["minReplicas"] = json!(min_replicas);
+            deployment["metadata"]["annotations"] =
+                json!({api::annotations::CELL_RULES: rules.to_string()});
+        });
+        let system = system.await;
+        let key = ObjectKey {
+            namespace: HUB_NAMESPACE.to_owned(),
+            name: "web-1".to_owned(),
+        };
+        let claim = Ledger::Known(Some(Box::new(system.claim().unwrap())));
+        let begins = system.controller.handovers.begin(&key, &claim);
+        assert_eq!(begins, passes, "{min_replicas} {rules}");
+    }
 }
 
 /// I-31: the former Instance has ended while the quota system hung.

@@ -1,6 +1,7 @@
 //! Tests of quota that is promised to the replacements of Instances.
 
-use api::quota::VCPUS;
+use api::quota::{AllowanceBucket, VCPUS};
+use apiserver::Verb;
 
 use super::ledger::{Needed, Replaced};
 use super::*;
@@ -117,6 +118,32 @@ async fn a_promise_ends_when_the_claim_of_the_new_instance_is_decided() {
     assert!(is_left("web", "web-0-uid"));
     system.reconcile().await;
     assert!(!is_left("other", "any"));
+}
+
+/// A list can be older than the claim that has taken what was promised.
+#[tokio::test(start_paused = true)]
+async fn a_list_is_not_used_if_a_promise_ended_meanwhile() {
+    let system = System::start(owned(new_instance(), "web")).await;
+    system.project.put(objects::namespace("milo-system", "2"));
+    system.project.put(bucket("instances", 1));
+    system.reconcile().await;
+    let ledger = ledger_of(&system);
+    let left = ledger.left().await.unwrap().unwrap();
+    assert!(!lacks(&left, &ledger, "web", "former"));
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let slow = Fault::delay_body(Duration::from_secs(3));
+    system
+        .project
+        .fail(slow.of::<AllowanceBucket>().on(&[Verb::List]).times(1));
+    let grant = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        system.project.put(bucket("instances", 0));
+        system.grant(CLAIM);
+        system.reconcile().await;
+    };
+    let (left, ()) = tokio::join!(ledger.left(), grant);
+    let left = left.unwrap().unwrap();
+    assert!(lacks(&left, &ledger, "other", "any"));
 }
 
 /// The claim of the former Instance covers a part of what the new one needs only until it is deleted.

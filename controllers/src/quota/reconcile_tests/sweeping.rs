@@ -179,6 +179,39 @@ async fn a_claim_that_is_made_after_its_instance_is_found() {
     assert!(system.instance().is_none());
 }
 
+/// Returns a system whose process has made a claim without an answer, which can be made later.
+async fn with_unanswered_create(watches_quota: bool) -> System {
+    let system = System::start_watched(new_instance(), true, watches_quota).await;
+    system.project.fail(Fault::hang().on_writes());
+    system.reconcile().await;
+    system.project.heal();
+    system
+}
+
+/// A request of the former process can be carried out after a request of this process was answered.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_a_former_process_makes_late_is_found() {
+    let system = with_unanswered_create(false).await.restart(false);
+    system.reconcile().await;
+    system.delete_instance().await;
+    system.reconcile().await;
+    assert_eq!(system.writes(), [DELETE, RECORD, INSTANCE]);
+}
+
+/// The Instance has lost its finalizer, so its claim is deleted after it is gone.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_made_after_another_one_was_deleted_is_found() {
+    let system = with_unanswered_create(true).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    system.reconcile().await;
+    settle().await;
+    system.planes.cell.remove::<Instance>(HUB_NAMESPACE, NAME);
+    settle().await;
+    system.writes();
+    assert_eq!(system.reconcile().await, Outcome::Gone);
+    assert_eq!(system.writes(), [DELETE, RECORD]);
+}
+
 /// The record stays while an Instance ends: its claim may be left after the list.
 #[tokio::test(start_paused = true)]
 async fn a_claim_of_an_instance_that_the_cell_has_stays() {
