@@ -332,24 +332,31 @@ impl Federator {
         // Whether the hub has what the plan applies.
         let mut is_applied = true;
         let mut copy_refusal = None;
-        if let Some(desired) = plan.apply_namespace {
-            let applied = self.apply_namespace(context, hub_namespace, &desired).await;
-            refusal = refusal.or_else(|| refusal_of(&applied));
-            is_applied &= errors.note(applied).is_some();
-        }
-        let (apply, applies) = (plan.apply_copy.as_ref(), plan.apply_copy.is_some());
+        let (apply, wants_copy) = (plan.apply_copy.as_ref(), plan.apply_copy.is_some());
         let must_confirm = plan.delete_copy || apply.is_some_and(|it| it.needs_confirmation);
         let confirmed = upstream.confirm(deployment);
         let confirmed = OptionFuture::from(must_confirm.then_some(confirmed));
         // The cache can be that of another hub than the one that answers now, and a creation names no UID.
+        let has_namespace = self
+            .hub
+            .namespaces
+            .get("", hub_namespace.as_str())?
+            .is_some();
+        let creates_namespace = plan.apply_namespace.is_some() && !has_namespace;
+        let creates = creates_namespace || wants_copy && copy.is_none();
         let what = || format!("the copy of {}", describe(deployment));
         let proved = require_answering_hub(&self.hub.client, hub, what);
-        let proved = OptionFuture::from((applies && copy.is_none()).then_some(proved));
+        let proved = OptionFuture::from(creates.then_some(proved));
         let (confirmed, proved) = join(confirmed, proved).await;
         let proofs = confirmed.unwrap_or(Ok(())).and(proved.unwrap_or(Ok(())));
-        let may_change_copy = errors.note(proofs).is_some();
-        is_applied &= may_change_copy;
-        if let Some(desired) = plan.apply_copy.filter(|_| may_change_copy) {
+        let may_change_hub = errors.note(proofs).is_some();
+        is_applied &= may_change_hub;
+        if let Some(desired) = plan.apply_namespace.filter(|_| may_change_hub) {
+            let applied = self.apply_namespace(context, hub_namespace, &desired).await;
+            refusal = refusal.or_else(|| refusal_of(&applied));
+            is_applied &= errors.note(applied).is_some();
+        }
+        if let Some(desired) = plan.apply_copy.filter(|_| may_change_hub) {
             let body = copy_body(deployment, hub_namespace, copy, &desired);
             let compare = |it: &WorkloadDeployment| compare_copy(it, &desired);
             let ensured = self
@@ -361,7 +368,7 @@ impl Federator {
             is_applied &= errors.note(ensured).is_some();
         }
         // A copy that must be applied too is deleted only if the hub refuses it.
-        let must_delete = plan.delete_copy && (!applies || copy_refusal.is_some());
+        let must_delete = plan.delete_copy && (!wants_copy || copy_refusal.is_some());
         let refusal = refusal.map(|it| self.writer.shown_refusal(context, deployment, "", it));
         // Another error, such as a timeout, does not end a refusal.
         let refusal = refusal.or_else(|| (!is_applied).then(|| shown_refusal(deployment))?);
@@ -382,7 +389,7 @@ impl Federator {
         }
         // The status is written first, because nothing is known of the cells after the deletion. A refused status does
         // not hold up the deletion: the log has the message.
-        let may_delete = may_change_copy && (is_told || plan.may_remain.is_none());
+        let may_delete = may_change_hub && (is_told || plan.may_remain.is_none());
         if let (true, Some(copy)) = (must_delete && may_delete, copy) {
             let deleted = delete_copy(&self.writer, &self.hub, context, &downstream, copy).await;
             if let (Ok(()), Some(cells)) = (&deleted, plan.may_remain) {

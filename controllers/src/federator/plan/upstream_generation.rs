@@ -73,20 +73,27 @@ impl Carried {
         deployment: &WorkloadDeployment,
     ) -> bool {
         match self {
-            Self::NotNewer { .. } => shrinks(copy, deployment),
+            Self::NotNewer { .. } => may_shrink(copy, deployment),
             Self::Newer | Self::Unknown { .. } => true,
         }
     }
 }
 
-/// Returns whether the WorkloadDeployment wants fewer Instances than its copy.
-fn shrinks(copy: &WorkloadDeployment, deployment: &WorkloadDeployment) -> bool {
+/// Returns whether the WorkloadDeployment can have fewer Instances than its copy. Any change of the settings of an
+/// autoscaler can have this effect.
+fn may_shrink(copy: &WorkloadDeployment, deployment: &WorkloadDeployment) -> bool {
     let is_less = |read: fn(&WorkloadDeployment) -> i32| read(deployment) < read(copy);
-    is_less(|it| it.spec.desired_replicas()) || is_less(|it| it.spec.scale_settings.min_replicas)
+    let (former, wanted) = (&copy.spec.scale_settings, &deployment.spec.scale_settings);
+    is_less(|it| it.spec.desired_replicas())
+        || is_less(|it| it.spec.scale_settings.min_replicas)
+        || (former.is_autoscaled() && former != wanted)
 }
 
 #[cfg(test)]
 mod tests {
+    use api::WorkloadDeploymentSpec;
+    use api::workload::MetricSpec;
+
     use super::*;
     use crate::fixtures::deployment;
 
@@ -138,5 +145,39 @@ mod tests {
             let expected = (must_be_written, needs_confirmation);
             assert_eq!(decided, expected, "{uid:?} {generation:?} {replicas}");
         }
+    }
+
+    #[test]
+    fn each_change_that_can_end_instances_is_confirmed() {
+        type Change = fn(&mut WorkloadDeploymentSpec);
+        let base = || {
+            let mut base = deployment("ns-1", "web", "DFW", 2);
+            base.spec.replicas = Some(5);
+            let settings = &mut base.spec.scale_settings;
+            settings.max_replicas = Some(20);
+            settings.metrics = vec![MetricSpec::default()];
+            base
+        };
+        assert!(base().spec.scale_settings.is_autoscaled());
+        let changes: [(Change, bool); 8] = [
+            (|_| {}, false),
+            (|spec| spec.replicas = Some(6), false),
+            (|spec| spec.city_code = "ORD".to_owned(), false),
+            (|spec| spec.replicas = Some(4), true),
+            (|spec| spec.scale_settings.min_replicas = 1, true),
+            (|spec| spec.scale_settings.max_replicas = Some(3), true),
+            (|spec| spec.scale_settings.max_replicas = None, true),
+            (|spec| spec.scale_settings.metrics.clear(), true),
+        ];
+        for (index, (change, expected)) in changes.into_iter().enumerate() {
+            let mut wanted = base();
+            change(&mut wanted.spec);
+            assert_eq!(may_shrink(&base(), &wanted), expected, "{index}");
+        }
+        // Without an autoscaler, the number is that of the minimum.
+        let fixed = deployment("ns-1", "web", "DFW", 2);
+        let mut other = fixed.clone();
+        other.spec.scale_settings.max_replicas = Some(3);
+        assert!(!may_shrink(&fixed, &other));
     }
 }

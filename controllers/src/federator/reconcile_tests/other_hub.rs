@@ -55,18 +55,22 @@ async fn a_hub_that_is_exchanged_behind_its_address_proves_nothing() {
 /// The caches are those of the former hub, and the new one has the objects of an earlier time.
 #[tokio::test(start_paused = true)]
 async fn no_copy_is_created_on_a_hub_that_was_exchanged_behind_its_address() {
-    for new in [false, true] {
-        let deployment = match new {
-            true => json!(deployment("default", NAME, "DFW", 1)),
-            false => recorded(NAME),
-        };
-        let (planes, federator) = start(deployment, vec![hub_namespace(), policy()]).await;
+    let new = || json!(deployment("default", NAME, "DFW", 1));
+    for (deployment, on_hub) in [
+        (new(), vec![hub_namespace(), policy()]),
+        (new(), Vec::new()),
+        (recorded(NAME), vec![hub_namespace(), policy()]),
+    ] {
+        let had_namespace = !on_hub.is_empty();
+        let (planes, federator) = start(deployment, on_hub).await;
         exchange_hub(&planes.hub);
         let error = federator.reconcile(&context(), project_key(NAME)).await;
         let error = error.map(drop).expect_err("held");
         let is_held = matches!(error, ReconcileError::Contradiction { .. });
         assert!(is_held, "{error}");
-        assert!(on_hub(&planes).is_none());
+        assert!(super::on_hub(&planes).is_none());
+        let namespace = planes.hub.get::<Namespace>("", HUB_NAMESPACE);
+        assert_eq!(namespace.is_some(), had_namespace);
     }
 }
 
