@@ -122,7 +122,25 @@ impl Reloader {
     /// Reads the files for the first time. Files that are missing or cannot be served are not an error, because
     /// [`Reloader::run`] waits for usable files. The state contains the problem.
     pub fn new(files: Files, clock: Clock) -> Self {
-        let mut reloader = Self {
+        let mut reloader = Self::unread(files, clock);
+        reloader.look();
+        reloader
+    }
+
+    /// As [`Reloader::new`], but serves these certificates until the files can be served. It is then not a problem if
+    /// the directory never had files.
+    pub fn with_substitute(files: Files, clock: Clock, substitute: Certificates) -> Self {
+        let mut reloader = Self::unread(files, clock);
+        reloader.has_substitute = true;
+        reloader.look();
+        if reloader.config.load().is_none() {
+            reloader.put_into_service(substitute);
+        }
+        reloader
+    }
+
+    fn unread(files: Files, clock: Clock) -> Self {
+        Self {
             files,
             clock,
             accepted: None,
@@ -133,18 +151,6 @@ impl Reloader {
             waiting: None,
             config: Arc::new(ArcSwapOption::empty()),
             state: watch::Sender::new(CertificateState::default()),
-        };
-        reloader.look();
-        reloader
-    }
-
-    /// Serves these certificates until the files can be served. It is then not a problem if the directory never had
-    /// files.
-    pub fn serve_meanwhile(&mut self, certificates: Certificates) {
-        self.has_substitute = true;
-        self.look();
-        if self.config.load().is_none() {
-            self.put_into_service(certificates);
         }
     }
 

@@ -382,10 +382,9 @@ async fn a_certificate_that_expires_in_service_is_reported() {
 #[tokio::test]
 async fn the_files_replace_the_temporary_certificate() {
     let directory = TempDir::new().unwrap();
-    let mut reloader = Reloader::new(Files::from(directory.path()), clock);
     let meanwhile = Certificates::self_signed(&["localhost".to_owned()], clock()).unwrap();
     let served = meanwhile.authorities.clone();
-    reloader.serve_meanwhile(meanwhile);
+    let reloader = Reloader::with_substitute(Files::from(directory.path()), clock, meanwhile);
     let mut state = reloader.state();
     assert_eq!(state.borrow().served, served);
     let stop = CancellationToken::new();

@@ -239,11 +239,11 @@ pub(super) async fn prepare_metrics(
     if secure {
         let own =
             own.context("metricsServer.secureServing needs the own cluster, which reviews tokens")?;
-        let mut reloader = Reloader::new(files, clock::now);
         // A self-signed certificate is served until the files can be served, as in the Go manager. The scraper of the
         // Go manager does not verify the certificate.
         let names = ["localhost".to_owned()];
-        reloader.serve_meanwhile(Certificates::self_signed(&names, clock::now())?);
+        let substitute = Certificates::self_signed(&names, clock::now())?;
+        let reloader = Reloader::with_substitute(files, clock::now, substitute);
         followed.push((Server::Metrics, reloader.state()));
         endpoint.certificate = Some(reloader.state());
         endpoint.acceptor = context.servers.reload(reloader, CERTIFICATE_POLL);

@@ -1,5 +1,10 @@
 //! Reading and checking certificate files.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tracing::subscriber::with_default;
+use tracing::{Event, Level, Metadata, Subscriber, span};
+
 use super::*;
 
 fn problem(directory: &Path) -> String {
@@ -82,12 +87,47 @@ async fn at_the_start_missing_and_broken_files_are_waited_for() {
     get(&mut connect(&server, &der).await.unwrap()).await;
 }
 
-/// Returns the state of files that have a substitute.
+/// Returns files that have a substitute.
+fn reloader_with_substitute(directory: &Path) -> Reloader {
+    let substitute = Certificates::self_signed(&["localhost".to_owned()], clock()).unwrap();
+    Reloader::with_substitute(Files::from(directory), clock, substitute)
+}
+
+/// Returns the state of files that have a substitute. The log must have a warning if there is a problem, and none else.
 fn with_substitute(directory: &Path) -> crate::CertificateState {
-    let mut reloader = Reloader::new(Files::from(directory), clock);
-    let meanwhile = Certificates::self_signed(&["localhost".to_owned()], clock()).unwrap();
-    reloader.serve_meanwhile(meanwhile);
-    reloader.state().borrow().clone()
+    let warnings = Warnings::default();
+    let logged = Arc::clone(&warnings.0);
+    let reloader = with_default(warnings, || reloader_with_substitute(directory));
+    let state = reloader.state().borrow().clone();
+    let logged = logged.load(Ordering::Relaxed);
+    assert_eq!(logged, usize::from(state.problem.is_some()), "{state:?}");
+    state
+}
+
+/// Counts the warnings in the log.
+#[derive(Default)]
+struct Warnings(Arc<AtomicUsize>);
+
+impl Subscriber for Warnings {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() == Level::WARN
+    }
+
+    fn event(&self, _: &Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
 }
 
 #[test]
@@ -123,9 +163,7 @@ async fn files_that_vanish_are_reported_although_there_was_a_substitute() {
     let directory = TempDir::new().unwrap();
     let (certificate, key, _) = issue();
     write(directory.path(), &certificate, &key);
-    let mut reloader = Reloader::new(Files::from(directory.path()), clock);
-    let meanwhile = Certificates::self_signed(&["localhost".to_owned()], clock()).unwrap();
-    reloader.serve_meanwhile(meanwhile);
+    let reloader = reloader_with_substitute(directory.path());
     let mut state = reloader.state();
     let not_after = state.borrow().not_after;
     let stop = CancellationToken::new();
