@@ -2,11 +2,13 @@
 //! the rule of the operation.
 
 mod aggregate;
+mod desired_status;
 mod health_status;
 mod replicas_writer;
 mod reported_status;
 mod view;
 
+use api::decode::from_str;
 use api::{AssignedReplicas, ReplicasField};
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -22,6 +24,7 @@ use reported_status::AddedFields;
 use view::{DeploymentMetadata, ScaleSettingsView};
 
 pub(crate) use aggregate::aggregate_status;
+pub(crate) use desired_status::DesiredStatus;
 pub(crate) use health_status::HealthStatus;
 pub(crate) use view::{DeploymentView, InstanceTemplateView};
 
@@ -38,7 +41,9 @@ pub(crate) fn interpret<'a>(
         Operation::InterpretReplica => interpret_replica(deployment, || spec_of(template))?,
         Operation::InterpretComponent => interpret_component(deployment, || spec_of(template))?,
         Operation::ReviseReplica => {
-            OperationOutcome::Patch(revise_replica(deployment, request.replicas())?)
+            // A status that cannot be decoded shows nothing.
+            let status = || from_str(deployment.status?.get()).ok()?;
+            OperationOutcome::Patch(revise_replica(deployment, request.replicas(), status)?)
         }
         Operation::Retain => {
             let observed: DeploymentView<'_> =
@@ -119,18 +124,22 @@ pub(crate) fn interpret_component<'a, S, T>(
 /// The annotation `compute.datumapis.com/assigned-replicas` tells the cell which field has the share: in the cell,
 /// `spec.replicas` can also be the number of an autoscaler.
 ///
-/// A share of 0 changes nothing if instances are wanted. Karmada keeps no cell with such a share, so the share is from
-/// a binding without assigned replicas: before the first InterpretReplica, or after a take-over from an interpreter
-/// without InterpretReplica. The cell would delete all its Instances.
+/// A share of 0 usually changes nothing if instances are wanted. Karmada keeps no cell with such a share, so the share
+/// is from a binding without assigned replicas: before the first InterpretReplica, or after a take-over from an
+/// interpreter without InterpretReplica. The cell would delete all its Instances. But if the cells run no Instances,
+/// because 0 replicas were wanted before, Karmada has not assigned the new total yet. Then each cell keeps its 0: it
+/// would run the whole total.
 pub(crate) fn revise_replica<S, T>(
     deployment: &DeploymentView<'_, S, T>,
     share: i32,
+    status: impl FnOnce() -> Option<DesiredStatus>,
 ) -> Result<Patch, InterpretError> {
     let total = deployment.desired_replicas()?;
     let mut patch = Patch::default();
-    if share <= 0 && total > 0 {
+    if share <= 0 && total > 0 && !status().is_some_and(|status| status.is_of_none()) {
         return Ok(patch);
     }
+    let share = share.max(0);
     let field = match deployment.spec.replicas {
         Some(_) => ReplicasField::Replicas,
         None => ReplicasField::MinReplicas,
@@ -150,7 +159,8 @@ pub(crate) fn revise_replica<S, T>(
                 share
             }
         };
-        if let Some(max) = max_replicas {
+        // An autoscaler needs a maximum of at least 1.
+        if let Some(max) = max_replicas.filter(|_| share > 0) {
             // With a total of 0 no proportion exists, so `maxReplicas` does not change.
             let part = match i64::from(total) {
                 0 => i64::from(max),

@@ -12,13 +12,14 @@ use crate::error::InterpretError;
 use crate::fold::{StatusFold, StatusView};
 use crate::review::{Operation, OperationOutcome};
 use crate::workload_deployment::{
-    DeploymentView, HealthStatus, InstanceTemplateView, aggregate_status, interpret_component,
-    interpret_dependency, interpret_health, interpret_replica, interpret_status, retain,
-    revise_replica,
+    DeploymentView, DesiredStatus, HealthStatus, InstanceTemplateView, aggregate_status,
+    interpret_component, interpret_dependency, interpret_health, interpret_replica,
+    interpret_status, retain, revise_replica,
 };
 
 type SpecOnly<'a> = DeploymentView<'a, IgnoredAny, IgnoredAny>;
 type WithTemplate<'a, S> = DeploymentView<'a, IgnoredAny, InstanceTemplateView<S>>;
+type WithDesired<'a> = DeploymentView<'a, DesiredStatus, IgnoredAny>;
 type WithConditions<'a> = DeploymentView<'a, HealthStatus, IgnoredAny>;
 
 /// Answers a request. The outer error is [`NotCanonical`]. The inner error is an answer to the request.
@@ -50,8 +51,10 @@ pub(super) fn interpret(
             Ok(OperationOutcome::Patch(retain(&payload.object, &observed)))
         }
         Operation::ReviseReplica => {
-            let payload = request.read::<SpecOnly<'_>, IgnoredAny>()?;
-            revise_replica(&payload.object, payload.replicas).map(OperationOutcome::Patch)
+            let mut payload = request.read::<WithDesired<'_>, IgnoredAny>()?;
+            let status = payload.object.status.take();
+            revise_replica(&payload.object, payload.replicas, || status)
+                .map(OperationOutcome::Patch)
         }
         Operation::InterpretStatus => {
             let deployment: DeploymentView<'_> = request.read::<_, IgnoredAny>()?.object;

@@ -124,6 +124,48 @@ fn revise_replica_sets_the_field_that_was_read_and_divides_max_replicas() {
     assert_eq!(revised[1]["value"], value);
 }
 
+/// Karmada sends the shares of 0 replicas once more after the number was raised.
+#[test]
+fn a_cell_without_instances_keeps_its_share_of_0_until_it_gets_another() {
+    let stamp =
+        |field: &str| format!(r#"{{"field":"{field}","generation":7,"share":0,"total":3}}"#);
+    for (status, is_revised) in [
+        (json!({"desiredReplicas": 0, "observedGeneration": 6}), true),
+        (
+            json!({"desiredReplicas": 1, "observedGeneration": 6}),
+            false,
+        ),
+        (json!({"desiredReplicas": 0}), false),
+        (
+            json!({"desiredReplicas": "0", "observedGeneration": 6}),
+            false,
+        ),
+        (json!([]), false),
+        (json!(null), false),
+    ] {
+        for (spec, field, path) in [
+            (
+                json!({"scaleSettings": {"minReplicas": 3, "maxReplicas": 9}}),
+                "spec.scaleSettings.minReplicas",
+                "/spec/scaleSettings/minReplicas",
+            ),
+            (json!({"replicas": 3}), "spec.replicas", "/spec/replicas"),
+        ] {
+            let object = json!({
+                "metadata": {"annotations": {}, "generation": 7}, "spec": spec, "status": status,
+            });
+            let revised = patch(&call("ReviseReplica", &object, &json!({"replicas": 0})));
+            let annotation = "/metadata/annotations/compute.datumapis.com~1assigned-replicas";
+            let expected = json!([
+                {"op": "add", "path": path, "value": 0},
+                {"op": "add", "path": annotation, "value": stamp(field)},
+            ]);
+            let expected = if is_revised { expected } else { json!([]) };
+            assert_eq!(revised, expected, "{object}");
+        }
+    }
+}
+
 #[test]
 fn replicas_of_the_cell_are_retained_unless_the_desired_object_sets_them() {
     let retain = |desired: Value, observed: Value| {
