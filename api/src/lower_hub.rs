@@ -6,7 +6,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::condition::Condition;
+use crate::cells_below::{name_above, with_lower_hubs};
+use crate::condition::{self, Condition};
 
 /// Condition of a LowerHub: whether the process of the lower hub reports its cells.
 pub const REPORTING: &str = "Reporting";
@@ -19,6 +20,9 @@ pub const CELLS_BELOW_MAX: u32 = 10_000;
 pub const CELL_BELOW_NAME_MAX: u32 = 63;
 /// Longest message about one cell, in bytes of JSON. It is shorter if many cells are not ready.
 pub const CELL_BELOW_MESSAGE_MAX: u32 = 256;
+
+/// Most lower hubs with silent processes in one status.
+pub const SILENT_LOWER_HUBS_MAX: u32 = 1_000;
 
 /// Longest UID of a lower hub, in characters. An API server makes UIDs of 36.
 const HUB_UID_MAX: u32 = 64;
@@ -74,6 +78,14 @@ pub struct LowerHubStatus {
     pub hub_uid: Option<String>,
     /// The number of all cells that are not ready.
     pub not_ready: i32,
+    /// The lower hubs below this one whose processes are silent, sorted by name. The state of the cells below them is as
+    /// it was last reported.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = SILENT_LOWER_HUBS_MAX),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub silent_lower_hubs: Vec<SilentLowerHub>,
 }
 
 /// A cell below a lower hub.
@@ -97,6 +109,56 @@ pub struct CellBelow {
     /// Since when the cell is not ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
+}
+
+/// A lower hub whose process is silent.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SilentLowerHub {
+    /// Name of the lower hub on this one: that of its Cluster there. One below a further lower hub has the name of each
+    /// Cluster that leads to it, separated by dots.
+    #[schemars(length(min = 1, max = CELL_BELOW_NAME_MAX))]
+    pub name: String,
+    /// Since when its process is silent.
+    pub since: Time,
+}
+
+impl LowerHubStatus {
+    /// Returns since when the process that writes this status is silent. Then the list of the cells may be old.
+    pub fn silent_since(&self) -> Option<&Time> {
+        let reporting = condition::find(&self.conditions, REPORTING)?;
+        reporting
+            .is_false()
+            .then_some(&reporting.last_transition_time)
+    }
+
+    /// Returns the lower hubs with silent processes: this one, and those below it. Their names are those above this lower
+    /// hub, which has the name `lower_hub` there.
+    pub fn silent_from(&self, lower_hub: &str) -> Vec<SilentLowerHub> {
+        let own = self.silent_since().map(|since| SilentLowerHub {
+            name: lower_hub.to_owned(),
+            since: since.clone(),
+        });
+        let below = self.silent_lower_hubs.iter().map(|it| SilentLowerHub {
+            name: name_above(lower_hub, &it.name),
+            since: it.since.clone(),
+        });
+        own.into_iter().chain(below).collect()
+    }
+
+    /// Returns since when the state of a cell is not known, because the process that writes this status is silent, or that
+    /// of a lower hub that leads from here to the cell.
+    pub fn unknown_since(&self, cell: &str) -> Option<&Time> {
+        let below = with_lower_hubs(cell).filter_map(|name| self.silence_of(name));
+        self.silent_since().into_iter().chain(below).min()
+    }
+
+    /// Returns since when the process of a lower hub below is silent. The list is sorted by name.
+    pub fn silence_of(&self, lower_hub: &str) -> Option<&Time> {
+        let silent = &self.silent_lower_hubs;
+        let at = silent.binary_search_by(|it| it.name.as_str().cmp(lower_hub));
+        silent.get(at.ok()?).map(|it| &it.since)
+    }
 }
 
 /// Returns the name of the Lease that the process of a lower hub renews, in the namespace of the manager on the upper
@@ -124,6 +186,7 @@ mod tests {
                 {"name": "a1", "ready": true},
                 {"name": "a2", "ready": false, "since": "2026-11-21T09:30:00Z", "message": "m"},
             ],
+            "silentLowerHubs": [{"name": "mid", "since": "2026-11-21T09:30:00Z"}],
         });
         let parsed: LowerHubStatus = serde_json::from_value(status.clone()).unwrap();
         assert_eq!(parsed.cells[1].message, "m");

@@ -243,7 +243,7 @@ impl Federator {
             cells: CopyCells {
                 binding: binding.as_deref(),
                 state: &|cell| self.hub.cells.state(cell),
-                silent_since: &|cluster| self.hub.cells.silent_since(cluster),
+                silent: &|cluster| self.hub.cells.silent(cluster),
                 rules_stamp: &|cell| stamps.as_ref()?.get(cell).copied().flatten(),
             },
             now: context.now(),

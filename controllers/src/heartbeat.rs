@@ -6,7 +6,7 @@
 mod plan;
 #[cfg(test)]
 mod reconcile_tests;
-pub(crate) mod triggers;
+mod triggers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -14,23 +14,27 @@ use std::sync::{Arc, Mutex};
 use api::LowerHub;
 use api::condition::{self, Condition};
 use api::lower_hub::REPORTING;
+use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Resource, ResourceExt};
+use multicluster::cache::{Change, Reflector};
 use multicluster::heartbeat::BEAT_INTERVAL;
-use multicluster::{Metrics, Outcome};
+use multicluster::{Cache, Metrics, Outcome, Queue};
 use serde_json::json;
 
-use crate::hub::HubCaches;
-use crate::hub_in_use::HubInUse;
+use crate::hub::heartbeats::{Heartbeats, WatchedLowerHubs};
+use crate::hub_in_use::HubCheck;
 use crate::lock::lock;
 use crate::runtime::keys::ObjectKey;
+use crate::runtime::triggers::{HubSource, wake};
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use plan::{reporting, unreported, without_heartbeat};
+use triggers::{ON_HUB, beating};
 
 pub(crate) struct HeartbeatController {
-    hub: Arc<HubCaches>,
-    hub_in_use: HubInUse,
+    hub: WatchedLowerHubs,
+    hub_check: HubCheck,
     writer: Writer,
     metrics: Metrics,
     /// The LowerHubs whose processes are silent.
@@ -50,16 +54,16 @@ impl Controller for HeartbeatController {
         key: ObjectKey,
     ) -> Result<Outcome, ReconcileError> {
         let hub = &self.hub;
-        let Some(lower_hub) = hub.lower_hubs.get("", &key.name)? else {
+        let Some(lower_hub) = hub.cache.get("", &key.name)? else {
             // Before the first list, no LowerHub is in the cache.
-            if *hub.lower_hubs.synced().borrow() {
+            if *hub.cache.synced().borrow() {
                 hub.heartbeats.forget(&key.name);
                 lock(&self.written).remove(&key.name);
             }
             self.count(&key.name, false);
             return Ok(Outcome::Gone);
         };
-        self.hub_in_use
+        self.hub_check
             .require_own(|| format!("LowerHub {}", key.name))?;
         if !hub.heartbeats.are_seen() {
             return Ok(Outcome::Again(BEAT_INTERVAL));
@@ -88,7 +92,7 @@ impl Controller for HeartbeatController {
                 // The API server takes no status without the numbers of cells.
                 None => json!(shown),
             };
-            let to = Collection::of_plane(&hub.client, Some(&hub.lower_hubs));
+            let to = Collection::of_plane(&hub.client, Some(&hub.cache));
             self.writer
                 .patch_status(context, &to, &lower_hub, patch)
                 .await?;
@@ -104,14 +108,14 @@ impl Controller for HeartbeatController {
 
 impl HeartbeatController {
     pub(crate) fn new(
-        hub: Arc<HubCaches>,
-        hub_in_use: HubInUse,
+        hub: WatchedLowerHubs,
+        hub_check: HubCheck,
         writer: Writer,
         metrics: &Metrics,
     ) -> Self {
         Self {
             hub,
-            hub_in_use,
+            hub_check,
             writer,
             metrics: metrics.clone(),
             silent: Mutex::default(),
@@ -144,4 +148,30 @@ impl HeartbeatController {
         };
         self.metrics.silent_lower_hubs(silent.len());
     }
+}
+
+/// Passes each change of a LowerHub, and each heartbeat of its process, to the triggers.
+pub(crate) fn wake_on_heartbeats(
+    lower_hubs: &mut Reflector<LowerHub>,
+    leases: &mut Reflector<Lease>,
+    heartbeats: &Arc<Heartbeats>,
+    queue: &Queue<ObjectKey>,
+) {
+    lower_hubs.on_change({
+        let queue = queue.clone();
+        move |change| wake(&queue, ON_HUB, HubSource::AllLowerHubs, change, &())
+    });
+    let (heartbeats, queue) = (Arc::clone(heartbeats), queue.clone());
+    leases.on_change(move |change: Change<'_>| {
+        if let Some(lower_hub) = change.current.or(change.former).and_then(beating) {
+            heartbeats.observe(lower_hub);
+        }
+        wake(&queue, ON_HUB, HubSource::Heartbeats, change, &());
+    });
+}
+
+/// Adds the keys of all LowerHubs.
+pub(crate) fn wake_all(lower_hubs: &Cache<LowerHub>, queue: &Queue<ObjectKey>) {
+    let source = HubSource::AllLowerHubs;
+    lower_hubs.replay(|change| wake(queue, ON_HUB, source, change, &()));
 }

@@ -1,5 +1,6 @@
 //! Whether the hub in use is the hub of this installation (docs/concepts/identity.md#the-hub).
 
+use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -34,6 +35,45 @@ struct Inner {
     last: Mutex<Option<LastVerdict>>,
 }
 
+/// Says whether the hub that is written is the own one. Cheap to clone.
+#[derive(Clone)]
+pub struct HubCheck(Arc<dyn Fn() -> HubVerdict + Send + Sync>);
+
+impl HubCheck {
+    pub(crate) fn new(verdict: impl Fn() -> HubVerdict + Send + Sync + 'static) -> Self {
+        Self(Arc::new(verdict))
+    }
+
+    /// Returns what is known of the hub.
+    pub(crate) fn verdict(&self) -> HubVerdict {
+        (self.0)()
+    }
+
+    /// Checks that the hub is the own one, before something is written to it.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::Contradiction`] if it is another hub, and [`ReconcileError::NotYet`] while it is not known.
+    pub(crate) fn require_own(
+        &self,
+        object: impl FnOnce() -> String,
+    ) -> Result<(), ReconcileError> {
+        require_own(self.verdict(), object)
+    }
+}
+
+impl fmt::Debug for HubCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HubCheck").finish_non_exhaustive()
+    }
+}
+
+impl From<HubInUse> for HubCheck {
+    fn from(hub: HubInUse) -> Self {
+        Self::new(move || hub.verdict())
+    }
+}
+
 /// The verdict on a hub, and when it was made.
 struct LastVerdict {
     identity: HubIdentity,
@@ -44,9 +84,10 @@ struct LastVerdict {
 }
 
 /// The result of the comparison.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum HubVerdict {
-    /// The hub has no identity yet, or the projects have not been asked.
+    /// The hub has no identity yet, or those that record it have not been asked.
+    #[default]
     Unknown,
     /// Nothing speaks against the hub.
     Own,
@@ -104,14 +145,18 @@ impl HubInUse {
         &self,
         object: impl FnOnce() -> String,
     ) -> Result<(), ReconcileError> {
-        match self.verdict() {
-            HubVerdict::Own => Ok(()),
-            HubVerdict::Another(problem) => Err(ReconcileError::Contradiction {
-                object: object(),
-                problem,
-            }),
-            HubVerdict::Unknown => Err(hub_not_known(object())),
-        }
+        require_own(self.verdict(), object)
+    }
+}
+
+fn require_own(verdict: HubVerdict, object: impl FnOnce() -> String) -> Result<(), ReconcileError> {
+    match verdict {
+        HubVerdict::Own => Ok(()),
+        HubVerdict::Another(problem) => Err(ReconcileError::Contradiction {
+            object: object(),
+            problem,
+        }),
+        HubVerdict::Unknown => Err(hub_not_known(object())),
     }
 }
 
@@ -154,7 +199,8 @@ impl Inner {
 pub(crate) fn hub_not_known(object: String) -> ReconcileError {
     ReconcileError::NotYet {
         object,
-        missing: "all projects to say which hub they record".to_owned(),
+        missing: "all projects, or the first report of the lower hub, to say which hub it is"
+            .to_owned(),
     }
 }
 

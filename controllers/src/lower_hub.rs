@@ -16,10 +16,11 @@ use std::time::Duration;
 
 use api::{CellName, LowerHub};
 use kube::Client;
-use multicluster::{Cache, Outcome};
+use multicluster::Outcome;
 use tokio::time::Instant;
 
 use crate::hub::clusters::ClusterStates;
+use crate::hub::heartbeats::WatchedLowerHubs;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer, merge_patch};
@@ -46,8 +47,8 @@ pub(crate) struct LowerHubCaches {
     /// The upper hub.
     pub(crate) upper_hub: Client,
     pub(crate) clusters: ClusterStates,
-    /// The LowerHubs of the lower hub. The cache stays empty if the kind is not served there.
-    pub(crate) lower_hubs: Cache<LowerHub>,
+    /// The LowerHubs of the lower hub.
+    pub(crate) lower_hubs: WatchedLowerHubs,
     /// Whether the last report arrived, or was not needed.
     pub(crate) has_reported: AtomicBool,
 }
@@ -136,7 +137,7 @@ impl LowerHubController {
     /// the list then.
     fn observe(&self) -> Option<Observed> {
         let clusters = self.caches.clusters.all()?;
-        let cache = &self.caches.lower_hubs;
+        let cache = &self.caches.lower_hubs.cache;
         let is_known = cache.refusal().is_none() && *cache.synced().borrow();
         let (mut lower_hubs, mut unreadable) = (BTreeMap::new(), BTreeSet::new());
         for name in clusters.keys() {

@@ -8,16 +8,20 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use api::karmada::Cluster;
+use api::labels::LOWER_HUB;
 use api::lower_hub::lease_of;
 use api::rights::NAMESPACE;
 use api::{CellName, LowerHub};
+use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
 use multicluster::cache::{Change, Reflector};
 use multicluster::heartbeat::Heartbeat;
 use multicluster::{Metrics, Queue, Tasks};
 use tokio_util::sync::CancellationToken;
 
+use crate::heartbeat::{self, HeartbeatController};
 use crate::hub::clusters::ClusterStates;
+use crate::hub::heartbeats::WatchedLowerHubs;
 pub use crate::lower_hub::HeldReport;
 use crate::lower_hub::triggers::{ON_LOWER_HUB, all_cells};
 use crate::lower_hub::{LowerHubCaches, LowerHubController};
@@ -55,12 +59,14 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, HeldReport) {
     let (queue, workers) = Queue::new(LowerHubController::NAME, &metrics);
     let mut clusters = Reflector::<Cluster>::new("lower hub", &metrics);
     let mut lower_hubs = Reflector::<LowerHub>::new("lower hub", &metrics).optional();
+    let mut leases = Reflector::<Lease>::new("lower hub", &metrics).labelled(LOWER_HUB, "true");
+    let watched = WatchedLowerHubs::new(client.clone(), &lower_hubs, &leases);
     let caches = Arc::new(LowerHubCaches {
         name,
         client: client.clone(),
         upper_hub,
         clusters: ClusterStates::new(clusters.cache()),
-        lower_hubs: lower_hubs.cache(),
+        lower_hubs: watched.clone(),
         has_reported: AtomicBool::default(),
     });
     clusters.on_change({
@@ -79,6 +85,8 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, HeldReport) {
         let queue = queue.clone();
         move |change| wake(&queue, ON_LOWER_HUB, LowerHubSource::LowerHubs, change, &())
     });
+    let (beats, beat_workers) = Queue::new(HeartbeatController::NAME, &metrics);
+    heartbeat::wake_on_heartbeats(&mut lower_hubs, &mut leases, &watched.heartbeats, &beats);
 
     let mut wiring = Wiring::new(tasks, clock);
     wiring.watch("Clusters of the lower hub", clusters, client.clone());
@@ -86,14 +94,29 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, HeldReport) {
         "LowerHubs of the lower hub",
         "cells below further lower hubs are not reported",
         lower_hubs,
+        client.clone(),
+    );
+    wiring.watch_in_background(
+        "Leases of further lower hubs",
+        "nothing shows that the process of a further lower hub is silent",
+        leases,
         client,
     );
-    let ready = wiring.ready_to_write(may_write, &metrics, move || queue.add(all_cells()));
+    let ready = wiring.ready_to_write(may_write, &metrics, {
+        let lower_hubs = watched.cache.clone();
+        move || {
+            queue.add(all_cells());
+            heartbeat::wake_all(&lower_hubs, &beats);
+        }
+    });
     beat(tasks, &caches, &ready);
     let writer = Writer::new(LowerHubController::NAME, &metrics);
     let held = HeldReport::new(&metrics);
     let controller = LowerHubController::new(caches, writer, held.clone());
     wiring.run(workers, &ready, controller);
+    let writer = Writer::new(HeartbeatController::NAME, &metrics);
+    let controller = HeartbeatController::new(watched, held.hub_check(), writer, &metrics);
+    wiring.run(beat_workers, &ready, controller);
     (wiring.synced(), held)
 }
 

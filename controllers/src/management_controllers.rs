@@ -173,9 +173,9 @@ fn run_on_hub(
         writer: Writer::new(CellRuleController::NAME, metrics),
     };
     wiring.run(cell_rules, ready, controller);
-    let (hub, in_use) = (Arc::clone(hub), hub_in_use.clone());
+    let (lower_hubs, hub_check) = (hub.lower_hubs.clone(), hub_in_use.clone().into());
     let writer = Writer::new(HeartbeatController::NAME, metrics);
-    let controller = HeartbeatController::new(hub, in_use, writer, metrics);
+    let controller = HeartbeatController::new(lower_hubs, hub_check, writer, metrics);
     wiring.run(heartbeat, ready, controller);
 }
 

@@ -171,7 +171,7 @@ impl Evaluation {
         let cells = KnownCells {
             state: &|cell| self.hub.cells.state(cell),
             is_lower_hub: &|cluster| self.hub.cells.is_lower_hub(cluster),
-            silent_since: &|cluster| self.hub.cells.silent_since(cluster),
+            silent: &|cluster| self.hub.cells.silent(cluster),
         };
         let facts = observer.observe(&query, former, cells, self.now);
         evaluate(&query, &facts)

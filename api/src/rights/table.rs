@@ -56,6 +56,7 @@ const NO_EVENTS: &str = "No events. The conditions contain the same information.
 const NO_HOLDER: &str = "The network operator is not told whether an Instance is available.";
 const NO_CELL_RULES: &str = "CellRules have no effect.";
 const NO_CELLS_BELOW: &str = "Projects get no `CellUnreachable` for cells below lower hubs.";
+const NO_SILENCE_BELOW: &str = "Nothing shows that the process of a further lower hub is silent.";
 const NO_SILENCE: &str = "Nothing shows that the process of a lower hub is silent.";
 const NO_DATA: &str =
     "Workloads whose template uses one do not start. `ReferencedDataReady` says so.";
@@ -172,6 +173,8 @@ pub const ROLES: &[Role] = &[
         rules: &[
             rule("cluster.karmada.io", "clusters", FOLLOW, "Know the state of the cells."),
             rule(COMPUTE, "lowerhubs", FOLLOW, "Know the state of the cells below further lower hubs.").without("Cells below further lower hubs are not reported."),
+            rule(COMPUTE, "lowerhubs/status", &[Patch], "Write the condition `Reporting` of further lower hubs.").without(NO_SILENCE_BELOW),
+            rule("coordination.k8s.io", "leases", FOLLOW, "Know the heartbeats of the processes of further lower hubs. Only Leases with the label `compute.datumapis.com/lower-hub` are read.").without(NO_SILENCE_BELOW),
             named(CORE, "namespaces", &[crate::DEFAULT_NAMESPACE], &[Get, Patch], "Identify the lower hub, and record the upper hub.").without("Nothing notices that the process reads another lower hub, or reports to another upper hub."),
         ],
     },

@@ -59,10 +59,10 @@ impl Hub {
     async fn start_on(hub: ApiServer, in_project: Vec<Value>) -> Self {
         let on_hub = vec![lower_hub(), lease("compute-lower-hub-dfw")];
         let planes = FakePlanes::start_on(hub, in_project, on_hub, |_| {}).await;
-        let hub = Arc::clone(&planes.hub_caches);
+        let lower_hubs = planes.hub_caches.lower_hubs.clone();
         let writer = planes.writer::<HeartbeatController>();
-        let hub_in_use = planes.hub_in_use.clone();
-        let controller = HeartbeatController::new(hub, hub_in_use, writer, &Metrics::default());
+        let (hub_check, metrics) = (planes.hub_in_use.clone().into(), Metrics::default());
+        let controller = HeartbeatController::new(lower_hubs, hub_check, writer, &metrics);
         Self {
             planes,
             controller,
@@ -79,12 +79,12 @@ impl Hub {
             lease["spec"]["renewTime"] = json!(time);
         });
         settle().await;
-        self.planes.hub_caches.heartbeats.observe("dfw");
+        self.planes.hub_caches.lower_hubs.heartbeats.observe("dfw");
     }
 
     async fn pass(&self) -> Vec<String> {
         settle().await;
-        self.planes.hub_caches.heartbeats.observe("dfw");
+        self.planes.hub_caches.lower_hubs.heartbeats.observe("dfw");
         converge(&self.controller, key, &self.planes.servers()).await
     }
 
@@ -176,7 +176,7 @@ async fn a_process_is_not_silent_because_its_lower_hub_is_listed_late() {
         assert_eq!(outcome.unwrap(), Outcome::Gone);
     }
     hub.planes.hub.heal();
-    while !*hub.planes.hub_caches.lower_hubs.synced().borrow() {
+    while !*hub.planes.hub_caches.lower_hubs.cache.synced().borrow() {
         sleep(Duration::from_secs(1)).await;
     }
     // The list wakes the controller. The next heartbeat has not arrived.
@@ -238,7 +238,7 @@ async fn the_time_in_which_no_heartbeat_can_be_seen_does_not_count() {
     }
     hub.planes.hub.heal();
     let second = Duration::from_secs(1);
-    while !hub.planes.hub_caches.heartbeats.are_seen() {
+    while !hub.planes.hub_caches.lower_hubs.heartbeats.are_seen() {
         sleep(second).await;
     }
     sleep(GRACE.saturating_sub(2 * second)).await;

@@ -8,12 +8,12 @@ use crate::runtime::keys::ObjectKey;
 use crate::runtime::triggers::{HubSource, Trigger};
 
 /// Returns the name of the LowerHub whose heartbeat is this Lease.
-pub(crate) fn beating(lease: &ObjectMeta) -> Option<&str> {
+pub(super) fn beating(lease: &ObjectMeta) -> Option<&str> {
     let is_there = lease.namespace.as_deref() == Some(NAMESPACE);
     lower_hub_of(lease.name.as_deref()?).filter(|_| is_there)
 }
 
-pub(crate) const ON_HUB: &[Trigger<HubSource, (), ObjectKey>] = &[
+pub(super) const ON_HUB: &[Trigger<HubSource, (), ObjectKey>] = &[
     Trigger {
         source: HubSource::AllLowerHubs,
         reason: "a LowerHub was created, changed or deleted",

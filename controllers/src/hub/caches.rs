@@ -3,16 +3,14 @@
 use std::sync::Arc;
 
 use api::karmada::{ClusterOverridePolicy, PropagationPolicy, ResourceBinding};
-use api::{
-    CellRule, CityCode, DEFAULT_NAMESPACE, HubNamespace, Instance, LowerHub, WorkloadDeployment,
-};
+use api::{CellRule, CityCode, DEFAULT_NAMESPACE, HubNamespace, Instance, WorkloadDeployment};
 use kube::{Client, Resource};
 use multicluster::Cache;
 use multicluster::cache::{Index, Undecodable};
 
 use super::cells::Cells;
 use super::departed::DepartedNamespaces;
-use super::heartbeats::Heartbeats;
+use super::heartbeats::WatchedLowerHubs;
 use super::identity::HubIdentity;
 use super::policy_refusals::PolicyRefusals;
 use crate::deletion_locks::DeletionLocks;
@@ -51,9 +49,7 @@ pub(crate) struct HubCaches {
     pub(crate) instances_in_cell: Index<Instance>,
     /// The reachability of the cells, and the bindings of each cell.
     pub(crate) cells: Cells,
-    /// The LowerHubs. The cache stays empty if the hub does not serve the kind.
-    pub(crate) lower_hubs: Cache<LowerHub>,
-    pub(crate) heartbeats: Heartbeats,
+    pub(crate) lower_hubs: WatchedLowerHubs,
 }
 
 impl HubCaches {

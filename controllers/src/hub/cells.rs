@@ -8,6 +8,7 @@ use api::condition::{self, ConditionStatus};
 use api::identity::{CLUSTER_SEPARATOR, cluster_of};
 use api::karmada::binding::{NO_CLUSTER_FIT, SCHEDULED};
 use api::karmada::{Cluster, ResourceBinding};
+use api::lower_hub::SilentLowerHub;
 use api::{LowerHub, WorkloadDeployment};
 use interpreters::fold::StatusFold;
 use jiff::Timestamp;
@@ -83,11 +84,13 @@ impl Cells {
         self.clusters.state(lower_hub) != CellState::Reachable || self.below.knows(lower_hub, below)
     }
 
-    /// Returns since when the state of the cells below a Cluster is not known, because it is a lower hub whose process is
-    /// silent. While the Cluster is not reachable, the state is known.
-    pub(crate) fn silent_since(&self, cluster: &str) -> Option<Timestamp> {
-        let since = self.below.silent_since(cluster)?;
-        (self.clusters.state(cluster) == CellState::Reachable).then_some(since)
+    /// Returns the lower hubs with silent processes: this Cluster, and those below it. The state of the cells below them is
+    /// not known. While the Cluster is not reachable, it is known.
+    pub(crate) fn silent(&self, cluster: &str) -> Vec<SilentLowerHub> {
+        match self.clusters.state(cluster) {
+            CellState::Reachable => self.below.silent(cluster),
+            CellState::Unreachable { .. } => Vec::new(),
+        }
     }
 
     /// Returns the state that users see of the cell that a copy of an Instance names. If the Cluster that leads there has
@@ -209,8 +212,8 @@ pub(crate) struct CopyCells<'a> {
     pub(crate) binding: Option<&'a ResourceBinding>,
     /// Returns the state of a cell.
     pub(crate) state: &'a dyn Fn(&str) -> CellState,
-    /// Returns since when the state of the cells below a Cluster is not known.
-    pub(crate) silent_since: &'a dyn Fn(&str) -> Option<Timestamp>,
+    /// Returns the lower hubs with silent processes, from a Cluster on.
+    pub(crate) silent: &'a dyn Fn(&str) -> Vec<SilentLowerHub>,
     /// Returns the stamp of the rules that a cell must have; 0 if it must have none, `None` if that is unknown.
     pub(crate) rules_stamp: &'a dyn Fn(&str) -> Option<i64>,
 }

@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use api::cells_below::{cells_below, name_above, with_lower_hubs};
-use api::condition;
-use api::lower_hub::{CellBelow, LowerHub, LowerHubStatus, REPORTING};
-use jiff::Timestamp;
+use api::lower_hub::{CellBelow, LowerHub, LowerHubStatus, SilentLowerHub};
 use multicluster::Cache;
 
 use super::clusters::CellState;
@@ -38,14 +36,14 @@ impl CellsBelow {
     }
 
     /// Returns whether the lower hub says what the state of a cell is. A list that has no space for all cells says nothing
-    /// of the others, and one of a silent process says nothing at all.
+    /// of the others, and that of a silent process says nothing of any cell below it.
     pub(crate) fn knows(&self, lower_hub: &str, cell: &str) -> bool {
         if self.lower_hubs.refusal().is_some() {
             return false;
         }
         let lower_hub = self.reported(lower_hub);
         let status = status_of(lower_hub.as_ref());
-        let status = status.filter(|status| silent_since(status).is_none());
+        let status = status.filter(|status| status.unknown_since(cell).is_none());
         status.is_some_and(|status| match listed(status, cell) {
             // A ready Cluster that leads to the cell says nothing of it.
             Some(listed) => listed.name == cell || !listed.ready,
@@ -53,13 +51,15 @@ impl CellsBelow {
         })
     }
 
-    /// Returns since when the process of the lower hub is silent. Then the list of its cells may be old.
-    pub(crate) fn silent_since(&self, lower_hub: &str) -> Option<Timestamp> {
+    /// Returns the lower hubs with silent processes: this one, and those below it, with their names on this hub. The lists
+    /// of their cells may be old.
+    pub(crate) fn silent(&self, lower_hub: &str) -> Vec<SilentLowerHub> {
         if self.lower_hubs.refusal().is_some() {
-            return None;
+            return Vec::new();
         }
-        let lower_hub = self.reported(lower_hub);
-        status_of(lower_hub.as_ref()).and_then(silent_since)
+        let reported = self.reported(lower_hub);
+        let status = status_of(reported.as_ref());
+        status.map_or_else(Vec::new, |status| status.silent_from(lower_hub))
     }
 
     /// Observes a LowerHub. Returns the cells whose state differs from the last observed state, with their names on
@@ -76,7 +76,7 @@ impl CellsBelow {
             (None, None) => Vec::new(),
             (Some(former), Some(current))
                 if is_complete(former) == is_complete(current)
-                    && silent_since(former) == silent_since(current) =>
+                    && former.silent_since() == current.silent_since() =>
             {
                 changed(former, current)
             }
@@ -98,33 +98,30 @@ fn status_of(lower_hub: Option<&Arc<LowerHub>>) -> Option<&LowerHubStatus> {
     lower_hub?.status.as_ref()
 }
 
-/// Returns the cells whose states differ.
+/// Returns the cells whose states differ, and the lower hubs below whose processes became silent or are so no more.
 fn changed(former: &LowerHubStatus, current: &LowerHubStatus) -> Vec<String> {
     if former == current {
         return Vec::new();
     }
-    let cells = former.cells.iter().chain(&current.cells);
-    let cells: BTreeSet<_> = cells.map(|cell| cell.name.as_str()).collect();
-    let changed = cells.into_iter();
-    changed
-        .filter(|cell| state(former, cell) != state(current, cell))
-        .map(str::to_owned)
-        .collect()
+    let names = [former, current].into_iter().flat_map(|status| {
+        let silent = status.silent_lower_hubs.iter();
+        let cells = status.cells.iter().map(|cell| cell.name.as_str());
+        cells.chain(silent.map(|it| it.name.as_str()))
+    });
+    let names: BTreeSet<_> = names.collect();
+    let is_same = |name: &str| {
+        state(former, name) == state(current, name)
+            && former.silence_of(name) == current.silence_of(name)
+    };
+    let changed = names.into_iter().filter(|name| !is_same(name));
+    changed.map(str::to_owned).collect()
 }
 
 /// Returns whether the list has all cells: it has space for them, and the process that writes it is not silent.
 fn is_complete(status: &LowerHubStatus) -> bool {
     let has_space =
         usize::try_from(status.cell_count).is_ok_and(|count| count <= status.cells.len());
-    has_space && silent_since(status).is_none()
-}
-
-/// Returns since when the process that writes the list is silent.
-fn silent_since(status: &LowerHubStatus) -> Option<Timestamp> {
-    let reporting = condition::find(&status.conditions, REPORTING)?;
-    reporting
-        .is_false()
-        .then_some(reporting.last_transition_time.0)
+    has_space && status.silent_since().is_none()
 }
 
 /// Returns the state of a cell from the status of the lower hub. The list is sorted by name. A Cluster in the list that
@@ -135,7 +132,8 @@ fn state(status: &LowerHubStatus, cell: &str) -> CellState {
     }
     // The name of a lower hub is not in the list, but the cells below it are.
     let has_cells = !cells_below(&status.cells, cell, |it| &it.name).is_empty();
-    match has_cells || !is_complete(status) {
+    // A cell below a lower hub with a silent process may be new.
+    match has_cells || !is_complete(status) || status.unknown_since(cell).is_some() {
         true => CellState::Reachable,
         false => CellState::without_cluster(),
     }
@@ -166,6 +164,8 @@ fn state_of(cell: &CellBelow) -> CellState {
 
 #[cfg(test)]
 mod tests {
+    use api::condition::{Condition, ConditionStatus};
+    use api::lower_hub::REPORTING;
     use multicluster::Metrics;
     use multicluster::cache::Reflector;
     use serde_json::{Value, json};
@@ -226,10 +226,19 @@ mod tests {
     /// The list of a process that is silent since [`SINCE`].
     fn silent(cells: &[&str]) -> LowerHubStatus {
         let since = SINCE.parse().unwrap();
-        let (is_false, reason) = (condition::ConditionStatus::False, "ProcessSilent");
-        let reporting = condition::Condition::new(REPORTING, is_false, reason, "", since);
+        let (is_false, reason) = (ConditionStatus::False, "ProcessSilent");
+        let reporting = Condition::new(REPORTING, is_false, reason, "", since);
         LowerHubStatus {
             conditions: vec![reporting],
+            ..status(cells)
+        }
+    }
+
+    /// A status with these cells. The process of the lower hub `mid` below is silent.
+    fn silent_below(cells: &[&str]) -> LowerHubStatus {
+        let silent = json!([{"name": "mid", "since": SINCE}]);
+        LowerHubStatus {
+            silent_lower_hubs: serde_json::from_value(silent).unwrap(),
             ..status(cells)
         }
     }
@@ -242,12 +251,32 @@ mod tests {
             reflector
                 .cache()
                 .observe_write(lower_hub(version, Some(status)));
-            let known = ["a1", "a3"].map(|cell| cells.knows("dfw", cell));
-            (known, cells.silent_since("dfw").is_some())
+            let known = ["a1", "a3", "mid.x", "mid.z"].map(|cell| cells.knows("dfw", cell));
+            let silent = cells.silent("dfw").into_iter().map(|it| it.name);
+            (known, silent.collect::<Vec<_>>().join(" "))
         };
-        assert_eq!(known(1, status(&["a1"])), ([true; 2], false));
-        assert_eq!(known(2, silent(&["a1"])), ([false; 2], true));
-        assert_eq!(known(3, status(&["a1"])), ([true; 2], false));
+        let (listed, none) = (["a1", "mid.x"], String::new());
+        assert_eq!(known(1, status(&listed)), ([true; 4], none.clone()));
+        assert_eq!(known(2, silent(&listed)), ([false; 4], "dfw".to_owned()));
+        let below = ([true, true, false, false], "dfw.mid".to_owned());
+        assert_eq!(known(3, silent_below(&listed)), below);
+        assert_eq!(known(4, status(&listed)), ([true; 4], none));
+    }
+
+    /// Cells that are listed have their last state. A cell that is not listed may be new.
+    #[test]
+    fn cells_below_a_lower_hub_with_a_silent_process_count_as_last_reported() {
+        let (absent, reachable) = (CellState::without_cluster(), CellState::Reachable);
+        let listed = silent_below(&["a1", "mid.x", "!mid.y"]);
+        for (cell, expected) in [
+            ("mid.x", &reachable),
+            ("mid.y", &unreachable()),
+            ("mid.z", &reachable),
+            ("a2", &absent),
+            ("mid-2.x", &absent),
+        ] {
+            assert_eq!(state(&listed, cell), *expected, "{cell}");
+        }
     }
 
     fn lower_hub(version: u32, status: Option<LowerHubStatus>) -> LowerHub {
@@ -266,7 +295,7 @@ mod tests {
         truncated.cell_count = 3;
         let mut silent_and_truncated = silent(&["a1", "!a2"]);
         silent_and_truncated.cell_count = 3;
-        let steps: [(Option<LowerHubStatus>, &[&str]); 13] = [
+        let steps: [(Option<LowerHubStatus>, &[&str]); 15] = [
             (None, &[]),
             (Some(status(&["a1", "a2"])), &["dfw"]),
             (Some(status(&["a1", "a2"])), &[]),
@@ -279,6 +308,8 @@ mod tests {
             (Some(truncated), &["dfw"]),
             (Some(silent_and_truncated), &["dfw"]),
             (Some(status(&["a1"])), &["dfw"]),
+            (Some(silent_below(&["!a1"])), &["dfw.a1", "dfw.mid"]),
+            (Some(status(&["!a1"])), &["dfw.mid"]),
             (None, &["dfw"]),
         ];
         for (version, (status, expected)) in (1..).zip(steps) {

@@ -5,14 +5,40 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use api::LowerHub;
 use api::lower_hub::lease_of;
 use api::rights::NAMESPACE;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
+use kube::Client;
 use multicluster::Cache;
+use multicluster::cache::Reflector;
 use tokio::time::Instant;
 
 use crate::lock::lock;
+
+/// The LowerHubs of a hub, and the heartbeats of their processes. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct WatchedLowerHubs {
+    pub(crate) client: Client,
+    /// The cache stays empty if the hub does not serve the kind.
+    pub(crate) cache: Cache<LowerHub>,
+    pub(crate) heartbeats: Arc<Heartbeats>,
+}
+
+impl WatchedLowerHubs {
+    pub(crate) fn new(
+        client: Client,
+        lower_hubs: &Reflector<LowerHub>,
+        leases: &Reflector<Lease>,
+    ) -> Self {
+        Self {
+            client,
+            cache: lower_hubs.cache(),
+            heartbeats: Arc::new(Heartbeats::new(leases.cache())),
+        }
+    }
+}
 
 /// The Leases of lower hubs, and when this process saw them change. The clocks of other processes do not matter.
 pub(crate) struct Heartbeats {
@@ -48,7 +74,7 @@ pub(crate) struct LastHeartbeat {
 }
 
 impl Heartbeats {
-    pub(crate) fn new(leases: Cache<Lease>) -> Self {
+    fn new(leases: Cache<Lease>) -> Self {
         Self {
             leases,
             state: Mutex::default(),

@@ -10,6 +10,7 @@ use multicluster::Metrics;
 use serde_json::json;
 
 use crate::hub::identity::HubIdentity;
+use crate::hub_in_use::{HubCheck, HubVerdict};
 use crate::lock::lock;
 use crate::objects::{Namespace, describe};
 use crate::runtime::hub_proof::require_no_contradiction;
@@ -20,7 +21,8 @@ use crate::runtime::{ReconcileContext, ReconcileError};
 /// it. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct HeldReport {
-    problem: Arc<Mutex<Option<String>>>,
+    /// What the last report that both hubs have answered says of them. Unknown before the first one.
+    verdict: Arc<Mutex<HubVerdict>>,
     metrics: Metrics,
 }
 
@@ -28,26 +30,36 @@ impl HeldReport {
     pub(crate) fn new(metrics: &Metrics) -> Self {
         Self {
             metrics: metrics.clone(),
-            problem: Arc::default(),
+            verdict: Arc::default(),
         }
     }
 
     /// Notes the outcome of a report. An outage says nothing about the hubs.
     pub(super) fn note(&self, reported: &Result<(), ReconcileError>) {
-        let problem = match reported {
-            Ok(()) => None,
-            Err(held @ ReconcileError::Contradiction { .. }) => Some(held.to_string()),
+        let verdict = match reported {
+            Ok(()) => HubVerdict::Own,
+            Err(held @ ReconcileError::Contradiction { .. }) => {
+                HubVerdict::Another(held.to_string())
+            }
             Err(_) => return,
         };
-        self.metrics
-            .hub_contradictions(usize::from(problem.is_some()));
-        *lock(&self.problem) = problem;
+        let is_another = matches!(verdict, HubVerdict::Another(_));
+        self.metrics.hub_contradictions(usize::from(is_another));
+        *lock(&self.verdict) = verdict;
+    }
+
+    /// Returns the check of both hubs.
+    pub fn hub_check(&self) -> HubCheck {
+        let verdict = Arc::clone(&self.verdict);
+        HubCheck::new(move || lock(&verdict).clone())
     }
 
     /// Returns a line for `/readyz` if nothing is reported.
     pub fn warning(&self) -> Option<String> {
-        let problem = lock(&self.problem).clone();
-        problem.map(|problem| format!("the cells are not reported: {problem}"))
+        match &*lock(&self.verdict) {
+            HubVerdict::Another(problem) => Some(format!("the cells are not reported: {problem}")),
+            HubVerdict::Unknown | HubVerdict::Own => None,
+        }
     }
 }
 

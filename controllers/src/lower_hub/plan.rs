@@ -6,11 +6,11 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::cells_below::{cells_below, name_above};
+use api::cells_below::{cells_below, is_below, name_above};
 use api::identity::CLUSTER_SEPARATOR;
 use api::lower_hub::{
     CELL_BELOW_MESSAGE_MAX, CELL_BELOW_NAME_MAX, CELLS_BELOW_MAX, CellBelow, LowerHub,
-    LowerHubStatus,
+    LowerHubStatus, SILENT_LOWER_HUBS_MAX, SilentLowerHub,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -73,14 +73,41 @@ pub(super) fn status(observed: &Observed, former: Option<&LowerHubStatus>) -> Lo
         conditions: conditions.unwrap_or_default(),
         hub_uid: former.and_then(|former| former.hub_uid.clone()),
         not_ready: as_number(not_ready),
+        silent_lower_hubs: silent_lower_hubs(observed, former),
     }
+}
+
+/// Returns the lower hubs below this one whose processes are silent. Below a Cluster that is not ready, the state of all
+/// cells is known.
+fn silent_lower_hubs(observed: &Observed, former: Option<&LowerHubStatus>) -> Vec<SilentLowerHub> {
+    let clusters = observed.clusters.iter();
+    let reachable = clusters.filter(|(_, state)| **state == CellState::Reachable);
+    let silent = reachable.flat_map(|(cluster, _)| {
+        if let Some(former) = former.filter(|_| observed.unreadable.contains(cluster)) {
+            let reported = former.silent_lower_hubs.iter();
+            let kept = reported.filter(|it| it.name == *cluster || is_below(&it.name, cluster));
+            return kept.cloned().collect();
+        }
+        let lower_hub = observed.lower_hubs.get(cluster);
+        let status = lower_hub.and_then(|lower_hub| lower_hub.status.as_ref());
+        status.map_or_else(Vec::new, |status| status.silent_from(cluster))
+    });
+    let mut silent: Vec<_> = silent.filter(|it| is_name(&it.name)).collect();
+    silent.sort_by(|one, other| one.name.cmp(&other.name));
+    silent.truncate(usize::try_from(SILENT_LOWER_HUBS_MAX).unwrap_or(usize::MAX));
+    silent
+}
+
+/// Returns whether a process can have this name, or that of a cell below.
+fn is_name(name: &str) -> bool {
+    let max = usize::try_from(CELL_BELOW_NAME_MAX).unwrap_or(usize::MAX);
+    name.chars().count() <= max
 }
 
 /// Returns a cell of the list. Returns `None` if its Cluster was deleted a moment ago, or if no process can have its
 /// name.
 fn cell(name: String, state: &CellState) -> Option<CellBelow> {
-    let max = usize::try_from(CELL_BELOW_NAME_MAX).unwrap_or(usize::MAX);
-    if name.chars().count() > max {
+    if !is_name(&name) {
         return None;
     }
     match state {

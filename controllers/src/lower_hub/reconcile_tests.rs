@@ -50,12 +50,13 @@ impl Hubs {
         let metrics = Metrics::default();
         let clusters = Reflector::<Cluster>::new("lower hub", &metrics);
         let lower_hubs = Reflector::<LowerHub>::new("lower hub", &metrics);
+        let leases = Reflector::new("lower hub", &metrics);
         let caches = LowerHubCaches {
             name: CellName::new("dfw").unwrap(),
             client: lower.client(),
             upper_hub: upper.client(),
             clusters: ClusterStates::new(clusters.cache()),
-            lower_hubs: lower_hubs.cache(),
+            lower_hubs: WatchedLowerHubs::new(lower.client(), &lower_hubs, &leases),
             has_reported: AtomicBool::default(),
         };
         let lists = ListLimiter::default();
@@ -266,6 +267,18 @@ async fn cells_below_a_further_hub_are_reported_too() {
     assert_eq!(hubs.pass().await, [""; 0]);
     assert_eq!(hubs.cells(), ["a1", "!a2.x"]);
     hubs.lower.serve_again::<LowerHub>();
+    // The process of `a2` is silent for some time.
+    for (is_true, silent) in [("False", 1), ("True", 0)] {
+        hubs.lower.modify::<LowerHub>("", "a2", |it| {
+            it["status"]["conditions"] = json!([{
+                "type": "Reporting", "status": is_true, "reason": "r", "message": "m", "lastTransitionTime": SINCE,
+            }]);
+        });
+        sleep(Duration::from_mins(2)).await;
+        assert_eq!(hubs.pass().await, [STATUS]);
+        assert_eq!(hubs.cells(), ["a1", "!a2.x"]);
+        assert_eq!(hubs.status().unwrap().silent_lower_hubs.len(), silent);
+    }
     hubs.lower.remove::<LowerHub>("", "a2");
     sleep(Duration::from_mins(2)).await;
     assert_eq!(hubs.pass().await, [STATUS]);

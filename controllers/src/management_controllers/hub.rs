@@ -22,11 +22,10 @@ use super::queues::ManagementQueues;
 use crate::customizations::{CustomizationReflector, wake_customization};
 use crate::deletion_locks::DeletionLocks;
 use crate::federator::StaleCells;
-use crate::heartbeat::triggers::beating;
 use crate::hub::HubCaches;
 use crate::hub::cells::Cells;
 use crate::hub::departed::DepartedNamespaces;
-use crate::hub::heartbeats::Heartbeats;
+use crate::hub::heartbeats::WatchedLowerHubs;
 use crate::hub::policy_refusals::PolicyRefusals;
 use crate::hub::unidentified::UnidentifiedNamespaces;
 use crate::objects::Namespace;
@@ -84,6 +83,7 @@ impl HubReflectors {
 
     /// Returns the caches that the reflectors fill.
     pub(crate) fn hub(&self, client: Client) -> HubCaches {
+        let lower_hubs = WatchedLowerHubs::new(client.clone(), &self.lower_hubs, &self.leases);
         HubCaches {
             client,
             namespaces: self.namespaces.cache(),
@@ -108,8 +108,7 @@ impl HubReflectors {
             instances_of: self.instances.index(deployment_of),
             instances_in_cell: self.instances.index(cells_of),
             cells: Cells::new(&self.clusters, &self.lower_hubs, &self.bindings),
-            lower_hubs: self.lower_hubs.cache(),
-            heartbeats: Heartbeats::new(self.leases.cache()),
+            lower_hubs,
         }
     }
 
@@ -152,7 +151,9 @@ impl HubReflectors {
         wake_on_changes(&mut self.instances, HubSource::Instances, view, queues);
         wake_on_reachability(&mut self.clusters, view, queues);
         wake_on_cells_below(&mut self.lower_hubs, view, queues);
-        wake_on_heartbeats(&mut self.lower_hubs, &mut self.leases, view, queues);
+        let (lower_hubs, leases) = (&mut self.lower_hubs, &mut self.leases);
+        let heartbeats = &hub.lower_hubs.heartbeats;
+        heartbeat::wake_on_heartbeats(lower_hubs, leases, heartbeats, &queues.heartbeat);
         wake_on_lists(&mut self.bindings, view, queues);
         wake_on_lists(&mut self.clusters, view, queues);
         wake_cell_rules(&mut self.clusters, HubSource::Clusters, queues);
@@ -233,10 +234,7 @@ pub(super) fn wake_all(
     let (queue, rows) = (&queues.cell_rules, cell_rules::triggers::ON_HUB);
     let source = HubSource::CellRules;
     triggers::wake(queue, rows, source, NO_OBJECT, &());
-    let (queue, rows) = (&queues.heartbeat, heartbeat::triggers::ON_HUB);
-    let source = HubSource::AllLowerHubs;
-    hub.lower_hubs
-        .replay(|change| triggers::wake(queue, rows, source, change, &()));
+    heartbeat::wake_all(&hub.lower_hubs.cache, &queues.heartbeat);
     customizations.replay(|change| wake_customization(&queues.customizations, change));
 }
 
@@ -332,25 +330,6 @@ fn wake_on_cells_below(
         for cell in changed {
             wake_named(HubSource::CellsBelow, cell, &view, &queues);
         }
-    });
-}
-
-/// Passes each change of a LowerHub, and each heartbeat of its process, to the triggers of the controller of heartbeats.
-fn wake_on_heartbeats(
-    lower_hubs: &mut Reflector<LowerHub>,
-    leases: &mut Reflector<Lease>,
-    view: &HubView,
-    queues: &ManagementQueues,
-) {
-    let rows = heartbeat::triggers::ON_HUB;
-    let queue = queues.heartbeat.clone();
-    lower_hubs.on_change(move |change| wake(&queue, rows, HubSource::AllLowerHubs, change, &()));
-    let (hub, queue) = (Arc::clone(&view.hub), queues.heartbeat.clone());
-    leases.on_change(move |change: Change<'_>| {
-        if let Some(lower_hub) = change.current.or(change.former).and_then(beating) {
-            hub.heartbeats.observe(lower_hub);
-        }
-        wake(&queue, rows, HubSource::Heartbeats, change, &());
     });
 }
 

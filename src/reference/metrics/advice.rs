@@ -133,7 +133,7 @@ pub(super) const ADVICE: &[Advice] = &[
     advice(
         "compute_federation_silent_lower_hubs",
         &[],
-        "Above 0: cells below lower hubs that die are not shown. `kubectl get lowerhubs` on the hub names the lower hubs.",
+        "Above 0: cells below lower hubs that die are not shown. `kubectl get lowerhubs` on the hub names the lower hubs; for the process of a lower hub, this is the lower hub.",
     ),
     advice("compute_federation_webhooks_connections", &[], ""),
     advice(

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::dead_cell::{DyingCell, dies_and_returns};
 use super::{
     CITY, LOWER, Layout, WEB, a_change_reaches_the_cells_below, a_missing_label_is_repaired,
-    add_lower_hub, create_web, nothing_is_left, nothing_is_written_at_rest,
+    add_lower_hub, create_web, nothing_is_left, nothing_is_written_at_rest, silent_process,
     the_hub_names_the_cells, until_namespace_is_gone,
 };
 use crate::fixture::{self, Space, WITHIN, is_settled, patch};
@@ -41,7 +41,8 @@ const CUT_OFF: DyingCell = DyingCell {
 };
 
 /// While a Workload runs in the cell of a lower hub, this lower hub gets a lower hub of its own. The Workload runs in the
-/// cell there too, is changed, and ends on every plane. The project shows that the lowest cell or its hub is dead.
+/// cell there too, is changed, and ends on every plane. The project shows that the process of the lowest hub is silent,
+/// and that the lowest cell or its hub is dead.
 pub(crate) async fn three_levels() -> anyhow::Result<()> {
     let config = Config {
         cells: Vec::new(),
@@ -67,7 +68,8 @@ pub(crate) async fn three_levels() -> anyhow::Result<()> {
         wait::until(&space.in_project(), WEB, "current", WITHIN, is_current).await?;
         let clusters = Api::all(federation.lower_hub(LOWER)?.client());
         a_missing_label_is_repaired(&space, &clusters, CLUSTER).await?;
-        nothing_is_written_at_rest(&federation, &THREE_LEVELS).await
+        nothing_is_written_at_rest(&federation, &THREE_LEVELS).await?;
+        silent_process::below_is_shown_until_it_runs(&federation, &space, [CLUSTER, LOWEST]).await
     };
     tokio::select! {
         result = tested => result?,

@@ -9,7 +9,7 @@ use super::Section;
 use super::citations::rust_files;
 
 /// Crate, name and meaning of a constant. The name is unique in its crate.
-const CONSTANTS: [(&str, &str, &str); 104] = [
+const CONSTANTS: [(&str, &str, &str); 105] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
@@ -287,6 +287,11 @@ const CONSTANTS: [(&str, &str, &str); 104] = [
         "api",
         "CELL_BELOW_MESSAGE_MAX",
         "Most bytes of the message about a cell in a LowerHub.",
+    ),
+    (
+        "api",
+        "SILENT_LOWER_HUBS_MAX",
+        "Most lower hubs with silent processes in the list of a LowerHub.",
     ),
     (
         "multicluster",

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use api::condition::{self, ConditionStatus, MESSAGE_MAX};
 use api::identity::cluster_of;
 use api::karmada::ResourceBinding;
+use api::lower_hub::SilentLowerHub;
 use api::reasons::workload_deployment::LOWER_HUB_SILENT;
 use api::workload_deployment::CELLS_REPORTING;
 use api::{Condition, WorkloadDeployment, WorkloadDeploymentStatus};
@@ -40,7 +41,7 @@ pub(super) fn fresh(
     // Before the first cell has reported, a missing report is normal.
     let adds = known.is_marked || known.is_missing && hub.is_some();
     let rendered = read(adds.then(|| known.fold.render(&template, now)).flatten());
-    match silence(known.fold.cells(), cells.silent_since) {
+    match silence(known.fold.cells(), cells.silent) {
         None => rendered,
         Some(silence) => Some(with_silence(
             rendered.or_else(|| copy.status.clone())?,
@@ -49,16 +50,16 @@ pub(super) fn fresh(
     }
 }
 
-/// Returns the condition that says of which Clusters the cells below are not known. Returns `None` if there are none.
+/// Returns the condition that says of which lower hubs the cells below are not known. Returns `None` if there are none.
 fn silence<'c>(
     clusters: impl Iterator<Item = &'c str>,
-    silent_since: &dyn Fn(&str) -> Option<Timestamp>,
+    silent: &dyn Fn(&str) -> Vec<SilentLowerHub>,
 ) -> Option<Condition> {
-    let silent = clusters.filter_map(|cluster| Some((silent_since(cluster)?, cluster)));
-    let silent: Vec<_> = silent.collect();
-    let (since, _) = silent.iter().min()?;
-    let sentences = silent.iter().map(|(since, cluster)| {
-        format!("{cluster}: since {since:.0} it is not known whether its cells are reachable, because its process is silent")
+    let silent: Vec<_> = clusters.flat_map(silent).collect();
+    let since = silent.iter().map(|it| it.since.0).min()?;
+    let sentences = silent.iter().map(|SilentLowerHub { name, since }| {
+        let since = since.0;
+        format!("{name}: since {since:.0} it is not known whether its cells are reachable, because its process is silent")
     });
     let message = sentences.collect::<Vec<_>>().join("; ");
     let message: String = message.chars().take(MESSAGE_MAX).collect();
@@ -68,7 +69,7 @@ fn silence<'c>(
         unknown,
         LOWER_HUB_SILENT,
         message,
-        *since,
+        since,
     ))
 }
 

@@ -105,7 +105,7 @@ fn plan_in(
     let cells = CopyCells {
         binding: None,
         state: &|_| CellState::Reachable,
-        silent_since: &|_| None,
+        silent: &|_| Vec::new(),
         rules_stamp: &|_| None,
     };
     plan_knowing(cells, recorded, derived, deployment, hub)
@@ -181,7 +181,7 @@ fn plan_beside(
         cells: CopyCells {
             binding: None,
             state: &|_| CellState::Reachable,
-            silent_since: &|_| None,
+            silent: &|_| Vec::new(),
             rules_stamp: &|_| None,
         },
         now: now(),
@@ -253,7 +253,7 @@ fn plane_uids_are_written_if_proved_and_stay_if_unknown() {
             cells: CopyCells {
                 binding: None,
                 state: &|_| CellState::Reachable,
-                silent_since: &|_| None,
+                silent: &|_| Vec::new(),
                 rules_stamp: &|_| None,
             },
             now: now(),

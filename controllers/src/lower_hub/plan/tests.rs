@@ -90,6 +90,66 @@ fn cells_below_further_hubs_are_named_after_them() {
     );
 }
 
+/// A status of a lower hub whose process is silent or not, with these lower hubs with silent processes below it.
+fn silent(is_silent: bool, below: &[&str]) -> Value {
+    let reporting = json!({
+        "type": "Reporting", "status": if is_silent { "False" } else { "True" }, "reason": "r", "message": "m",
+        "lastTransitionTime": SINCE,
+    });
+    let below: Vec<_> = below.iter().map(|name| silent_at(name)).collect();
+    json!({
+        "cellCount": 0, "notReady": 0, "conditions": [reporting], "silentLowerHubs": below,
+    })
+}
+
+fn silent_at(name: &str) -> Value {
+    json!({"name": name, "since": SINCE})
+}
+
+#[test]
+fn silent_processes_of_further_hubs_are_named_after_them() {
+    // No process can have the name of a cell below it.
+    let long = "x".repeat(62);
+    let lower_hubs = [
+        lower_hub("b", &silent(false, &[])),
+        lower_hub("c", &silent(true, &["x"])),
+        lower_hub("c-1", &silent(true, &[])),
+        lower_hub("d", &silent(false, &["x.y", &long])),
+        lower_hub("gone", &silent(true, &[])),
+    ];
+    let states = |c| {
+        let states = ["a", "b", "c-1", "d"].map(|name| (name, CellState::Reachable));
+        [vec![("c", c)], states.into()].concat()
+    };
+    let listed = status_of(&states(CellState::Reachable), &lower_hubs);
+    let expected = json!(["c", "c-1", "c.x", "d.x.y"].map(silent_at));
+    assert_eq!(json!(listed.silent_lower_hubs), expected);
+    // The state of the cells below `c` is known then.
+    let cut_off = status_of(&states(unreachable("m")), &lower_hubs);
+    let expected = json!(["c-1", "d.x.y"].map(silent_at));
+    assert_eq!(json!(cut_off.silent_lower_hubs), expected);
+}
+
+/// Otherwise the cells below would count as known again.
+#[test]
+fn silent_processes_stay_while_lower_hubs_cannot_be_read() {
+    let former: LowerHubStatus = object(silent(false, &["a", "b", "b-1", "b.x"]));
+    let with = |state, unreadable: &[&str]| {
+        let observed = Observed {
+            clusters: clusters(&[("b", state)]),
+            lower_hubs: BTreeMap::new(),
+            unreadable: unreadable.iter().map(|&name| name.to_owned()).collect(),
+        };
+        json!(status(&observed, Some(&former)).silent_lower_hubs)
+    };
+    assert_eq!(
+        with(CellState::Reachable, &["b"]),
+        json!(["b", "b.x"].map(silent_at))
+    );
+    assert_eq!(with(unreachable("m"), &["b"]), json!([]));
+    assert_eq!(with(CellState::Reachable, &[]), json!([]));
+}
+
 /// Otherwise a dead cell below would become one with its Cluster, which is ready.
 #[test]
 fn cells_stay_while_the_lower_hub_above_them_cannot_be_read() {

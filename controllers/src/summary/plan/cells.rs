@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use api::cells_below::is_below;
 use api::instance::REFERENCED_DATA_READY;
 use api::karmada::ResourceBinding;
+use api::lower_hub::SilentLowerHub;
 use api::workload_summary::{RowState, SummaryRow, row_reason};
 use api::{WorkloadDeployment, decode};
 use jiff::Timestamp;
@@ -192,10 +194,12 @@ fn standing_below(
         let why = (row_reason::CELL_UNREACHABLE, message, since);
         return (RowState::Unreachable, Some(why));
     }
-    match (observed.cells.silent_since)(lower_hub) {
-        Some(since) if standing.0 != RowState::NotReported => {
-            let message = format!("the process of lower hub {lower_hub} is silent");
-            let why = (row_reason::LOWER_HUB_SILENT, message, Some(since));
+    let silent = (observed.cells.silent)(lower_hub).into_iter();
+    let above = silent.filter(|it| cell == it.name || is_below(cell, &it.name));
+    match above.min_by_key(|it| it.since.0) {
+        Some(SilentLowerHub { name, since }) if standing.0 != RowState::NotReported => {
+            let message = format!("the process of lower hub {name} is silent");
+            let why = (row_reason::LOWER_HUB_SILENT, message, Some(since.0));
             (RowState::Unknown, Some(why))
         }
         _ => standing.clone(),

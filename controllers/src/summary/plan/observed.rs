@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api::karmada::ResourceBinding;
+use api::lower_hub::SilentLowerHub;
 use api::workload_summary::SummaryRow;
 use api::{Instance, WorkloadDeployment};
 use jiff::Timestamp;
@@ -29,8 +30,8 @@ pub(in crate::summary) struct KnownCells<'a> {
     /// Returns whether a Cluster of the hub is a lower hub, as its label says. A report alone does not prove it: each
     /// cell could claim that any number of cells are below it.
     pub(in crate::summary) is_lower_hub: &'a dyn Fn(&str) -> bool,
-    /// Returns since when the state of the cells below a Cluster is not known.
-    pub(in crate::summary) silent_since: &'a dyn Fn(&str) -> Option<Timestamp>,
+    /// Returns the lower hubs with silent processes, from a Cluster on.
+    pub(in crate::summary) silent: &'a dyn Fn(&str) -> Vec<SilentLowerHub>,
 }
 
 /// A WorkloadDeployment of the project, and its copy.

@@ -2,8 +2,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::karmada::ResourceBinding;
+use api::lower_hub::SilentLowerHub;
 use api::workload_summary::{RowState, WorkloadSummarySpec};
 use api::{Instance, WorkloadDeployment, annotations, labels};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
 use super::*;
@@ -80,7 +82,7 @@ fn observed(deployments: Vec<ObservedDeployment>) -> Observed<'static> {
         cells: KnownCells {
             state: &cell_state,
             is_lower_hub: &|cluster| ["dfw", "ord"].contains(&cluster),
-            silent_since: &|_| None,
+            silent: &|_| Vec::new(),
         },
         former: &[],
         now: now(),
@@ -325,6 +327,14 @@ fn each_cell_below_a_lower_hub_has_a_row() {
     }
 }
 
+/// Returns a lower hub whose process is silent.
+fn silent(name: &str) -> SilentLowerHub {
+    SilentLowerHub {
+        name: name.to_owned(),
+        since: Time(BEFORE.parse().unwrap()),
+    }
+}
+
 /// The process of a lower hub tells which of its cells can be reached.
 #[test]
 fn cells_below_a_silent_process_are_not_known() {
@@ -335,6 +345,8 @@ fn cells_below_a_silent_process_are_not_known() {
     };
     let items = json!([
         below("dfw", "a1"),
+        below("mia", "mid.a"),
+        below("nyc", "mid-2.a"),
         below("ord", "b1"),
         {"clusterName": "lax", "applied": true},
         item("plain", 1),
@@ -343,7 +355,7 @@ fn cells_below_a_silent_process_are_not_known() {
     let mut of_lax = report(2);
     of_lax["name"] = json!("lax.c1");
     status["cells"] = json!([of_lax]);
-    let targets = binding(&["dfw", "lax", "ord", "plain"], &items);
+    let targets = binding(&["dfw", "lax", "mia", "nyc", "ord", "plain"], &items);
     let copy = HubCopy::Present(copy_with(&status), Some(targets));
     let mut observed = observed(vec![observed_deployment("web", "DFW", copy)]);
     observed.cells = KnownCells {
@@ -352,18 +364,26 @@ fn cells_below_a_silent_process_are_not_known() {
             _ => CellState::Reachable,
         },
         is_lower_hub: &|cluster| cluster != "plain",
-        silent_since: &|cluster| (cluster != "ord").then(|| BEFORE.parse().unwrap()),
+        silent: &|cluster| match cluster {
+            "mia" | "nyc" => vec![silent(&format!("{cluster}.mid"))],
+            "ord" => Vec::new(),
+            _ => vec![silent(cluster)],
+        },
     };
     let rows = evaluate(&query(&json!({})), &observed).unwrap().rows;
     let expected = [
         "dfw.a1 Unknown LowerHubSilent 3",
         "lax.c1 NotReported CellNotReported 2",
+        "mia.mid.a Unknown LowerHubSilent 3",
+        "nyc.mid-2.a Reported - 3",
         "ord.b1 Unreachable CellUnreachable 3",
         "plain Reported - 1",
     ];
     assert_eq!(brief(&rows), expected);
-    let message = Some("the process of lower hub dfw is silent");
-    assert_eq!(rows[0].message.as_deref(), message);
+    for (row, lower_hub) in [(0, "dfw"), (2, "mia.mid")] {
+        let message = format!("the process of lower hub {lower_hub} is silent");
+        assert_eq!(rows[row].message.as_ref(), Some(&message));
+    }
 }
 
 /// Otherwise each evaluation would change the status.

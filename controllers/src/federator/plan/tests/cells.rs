@@ -115,7 +115,7 @@ pub(super) fn planned_with(
     let cells = CopyCells {
         binding: Some(binding),
         state: &state,
-        silent_since: &|_| None,
+        silent: &|_| Vec::new(),
         rules_stamp,
     };
     plan_knowing(cells, &own, Some(&own), deployment, hub)

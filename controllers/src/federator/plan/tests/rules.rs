@@ -29,7 +29,7 @@ fn a_failing_override_is_shown_while_a_cell_lacks_the_copy() {
             let cells = CopyCells {
                 binding: Some(binding),
                 state: &|_| CellState::Reachable,
-                silent_since: &|_| None,
+                silent: &|_| Vec::new(),
                 rules_stamp: &|_| None,
             };
             let known = lack(known);
@@ -111,7 +111,7 @@ fn a_failing_override_does_not_hide_other_problems_of_rules() {
         let cells = CopyCells {
             binding: Some(&binding),
             state: &|_| CellState::Reachable,
-            silent_since: &|_| None,
+            silent: &|_| Vec::new(),
             rules_stamp: &|_| None,
         };
         // Without an Event, the condition stays.
@@ -190,7 +190,7 @@ fn cells_that_keep_their_former_rules_are_named() {
         let cells = CopyCells {
             binding: Some(&binding),
             state: &|_| CellState::Reachable,
-            silent_since: &|_| None,
+            silent: &|_| Vec::new(),
             rules_stamp: &|_| Some(7),
         };
         let known = KnownLack {

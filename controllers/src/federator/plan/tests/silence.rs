@@ -1,8 +1,11 @@
 //! Tests of the status of a project's WorkloadDeployment while the process of a lower hub is silent.
 
 use api::WorkloadDeploymentStatus;
+use api::cells_below::is_below;
 use api::condition;
 use api::karmada::ResourceBinding;
+use api::lower_hub::SilentLowerHub;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::cells::{bound, report, reporting, says};
 use super::*;
@@ -26,14 +29,19 @@ fn shown(
         },
         false => CellState::Reachable,
     };
-    let silent_since = |cluster: &str| {
-        let is_silent = silent.contains(&cluster);
-        is_silent.then(|| SILENT.parse().unwrap())
+    let silent_from = |cluster: &str| {
+        let silent = silent.iter();
+        let names = silent.filter(|name| **name == cluster || is_below(name, cluster));
+        let silent = names.map(|name| SilentLowerHub {
+            name: (*name).to_owned(),
+            since: Time(SILENT.parse().unwrap()),
+        });
+        silent.collect()
     };
     let cells = CopyCells {
         binding: Some(binding),
         state: &state,
-        silent_since: &silent_since,
+        silent: &silent_from,
         rules_stamp: &|_| None,
     };
     plan_knowing(cells, &own, Some(&own), deployment, hub).status
@@ -72,6 +80,18 @@ fn a_silent_process_is_said_and_changes_nothing_else() {
     assert_eq!(ended, without);
     condition::remove(&mut with.conditions, "CellsReporting");
     assert_eq!(with, without);
+}
+
+#[test]
+fn each_lower_hub_with_a_silent_process_is_named() {
+    let deployment = recorded("DFW");
+    let hub = reporting(&deployment, 4, true);
+    let both = bound(&["dfw", "ord"], &[report("dfw", true), report("ord", true)]);
+    let silent = ["dfw", "dfw.mid", "mia.mid"];
+    let with = shown(&deployment, &hub, &both, &silent, &[]).unwrap();
+    let said = condition::find(&with.conditions, "CellsReporting").unwrap();
+    let named = said.message.split("; ").map(|it| it.split(':').next());
+    assert!(named.eq([Some("dfw"), Some("dfw.mid")]), "{said:?}");
 }
 
 /// The condition has one reason. A cell that is cut off is more important than a process that is silent.
