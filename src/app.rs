@@ -19,6 +19,7 @@ use crate::config::Config;
 use crate::leadership::LeaderElection;
 use crate::signals::Signals;
 use context::AppContext;
+use controllers::lower_hub_controllers::HeldReport;
 use controllers::management_controllers::Management;
 use running::RunningApp;
 
@@ -86,7 +87,10 @@ async fn wire(args: Args, config: Config) -> anyhow::Result<RunningApp> {
     let known = registry.as_ref().map(|known| known.projects.projects());
     let started = roles::start_controllers(&context, &config, own.as_ref(), known).await?;
     let held_by_hub = started.management.as_ref().map(Management::held_by_hub);
-    let hub_in_use = started.management.as_ref().map(Management::hub_in_use);
+    let hub_check = match (&started.management, &started.held_report) {
+        (Some(management), _) => Some(management.hub_in_use().into()),
+        (None, held) => held.as_ref().map(HeldReport::lower_hub_check),
+    };
     let registry = registry.map(|registry| registry.begin(started.management));
 
     let projects = registry.as_ref().map(|registry| registry.projects.clone());
@@ -101,7 +105,7 @@ async fn wire(args: Args, config: Config) -> anyhow::Result<RunningApp> {
         admission,
         config.resolver_usernames,
         own.as_ref(),
-        hub_in_use,
+        hub_check,
     )
     .await?;
     let certificate = webhooks.certificate.as_ref();

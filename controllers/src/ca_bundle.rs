@@ -29,7 +29,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::hub_in_use::{HubInUse, HubVerdict};
+use crate::hub_in_use::{HubCheck, HubVerdict};
 use crate::runtime::{Clock, ReconcileError};
 use names::CallerNames;
 pub use plan::{Authorities, Delays};
@@ -84,8 +84,8 @@ pub struct Maintained {
     /// for a leader that does not maintain it.
     pub rules: Option<watch::Receiver<Option<Value>>>,
     /// The check of the hub that has the registration. The registration is written only if the hub is not one of another
-    /// installation. `None` if the registration is not on a hub, or if this process does not know the records of projects.
-    pub hub: Option<HubInUse>,
+    /// installation. `None` if the registration is not on a hub, or if this process knows no records.
+    pub hub: Option<HubCheck>,
 }
 
 impl Maintained {
@@ -224,7 +224,7 @@ struct Keeper {
     /// As in [`Maintained`].
     rules: Option<watch::Receiver<Option<Value>>>,
     /// As in [`Maintained`].
-    hub: Option<HubInUse>,
+    hub: Option<HubCheck>,
     trust: Arc<Trust>,
     names: Arc<CallerNames>,
     /// The position of the registration in the list of all registrations.
@@ -280,7 +280,7 @@ impl Keeper {
         let Mounted { mounted, served } = self.certificates.borrow_and_update().clone();
         let needed = || mounted.union(&served).cloned().collect();
         let name = self.registration.name;
-        let hub = self.hub.as_ref().map(HubInUse::verdict);
+        let hub = self.hub.as_ref().map(HubCheck::verdict);
         if let Some(HubVerdict::Another(problem)) = hub {
             return Err(self.leave_to_others(needed(), problem));
         }

@@ -118,7 +118,8 @@ impl LowerHubController {
             });
         };
         let hubs = [&self.caches.client, &self.caches.upper_hub];
-        let hub_uid = require_each_other(hubs, &self.writer, context, &existing).await?;
+        let hub_uid =
+            require_each_other(hubs, &self.writer, context, &existing, &self.held).await?;
         let former = existing.status.as_ref();
         let mut wanted = status(observed, former);
         wanted.hub_uid = hub_uid.or(wanted.hub_uid);

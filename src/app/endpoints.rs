@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use certs::{Acceptor, CertificateState, Certificates, Reloader, SelfDial};
 use controllers::ca_bundle::{Delays, Maintained, Registration};
-use controllers::hub_in_use::HubInUse;
+use controllers::hub_in_use::HubCheck;
 use kube::Client;
 use multicluster::{ProjectRegistry, clock};
 use prometheus_client::registry::Registry;
@@ -39,8 +39,8 @@ pub(super) struct WebhookEndpoint {
 
 /// Starts the webhook server if it is configured. It serves the interpreter. If there is a project registry, it also
 /// serves admission. `resolvers` are the configured names of the users that may change the annotations about referenced
-/// data. `own` is the own cluster. `hub_in_use` protects the registrations of another installation's hub; only the
-/// management controllers have it.
+/// data. `own` is the own cluster. `hub_check` protects the registrations of another installation's hub, and of another
+/// lower hub; only the controllers that know the records have it.
 ///
 /// # Errors
 ///
@@ -51,7 +51,7 @@ pub(super) async fn start_webhooks(
     registry: Option<DiscoveredProjects<ProjectRegistry>>,
     resolvers: Vec<String>,
     own: Option<&Client>,
-    hub_in_use: Option<HubInUse>,
+    hub_check: Option<HubCheck>,
 ) -> anyhow::Result<WebhookEndpoint> {
     let Some(WebhookServer {
         address,
@@ -70,12 +70,12 @@ pub(super) async fn start_webhooks(
         if customizations.is_some() {
             registrations.push(Maintained {
                 rules: Some(rules.subscribe()),
-                hub: hub_in_use.clone(),
+                hub: hub_check.clone(),
                 ..Maintained::ca_bundle(Registration::CUSTOMIZATIONS, hub.clone())
             });
         }
         registrations.push(Maintained {
-            hub: hub_in_use,
+            hub: hub_check,
             ..Maintained::ca_bundle(Registration::INTERPRETER, hub)
         });
     }

@@ -57,7 +57,7 @@ fn start_on(planes: Option<&FakePlanes>, prepare: impl FnOnce(&ApiServer)) -> Be
     let config = Config {
         registrations: vec![Maintained {
             rules: Some(wanted_rules),
-            hub: planes.map(|planes| planes.hub_in_use.clone()),
+            hub: planes.map(|planes| planes.hub_in_use.clone().into()),
             ..Maintained::ca_bundle(Registration::MUTATING, server.client())
         }],
         are_all: true,

@@ -21,42 +21,70 @@ use crate::runtime::{ReconcileContext, ReconcileError};
 /// it. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct HeldReport {
-    /// What the last report that both hubs have answered says of them. Unknown before the first one.
-    verdict: Arc<Mutex<HubVerdict>>,
+    verdicts: Arc<Mutex<Verdicts>>,
     metrics: Metrics,
+}
+
+/// What the last report that both hubs have answered says of them. Unknown before the first one.
+#[derive(Default)]
+struct Verdicts {
+    both: HubVerdict,
+    /// The lower hub alone. It can be the own one while the upper hub is another one.
+    lower: HubVerdict,
 }
 
 impl HeldReport {
     pub(crate) fn new(metrics: &Metrics) -> Self {
         Self {
             metrics: metrics.clone(),
-            verdict: Arc::default(),
+            verdicts: Arc::default(),
         }
     }
 
     /// Notes the outcome of a report. An outage says nothing about the hubs.
     pub(super) fn note(&self, reported: &Result<(), ReconcileError>) {
-        let verdict = match reported {
+        let both = match reported {
             Ok(()) => HubVerdict::Own,
             Err(held @ ReconcileError::Contradiction { .. }) => {
                 HubVerdict::Another(held.to_string())
             }
             Err(_) => return,
         };
-        let is_another = matches!(verdict, HubVerdict::Another(_));
+        let is_another = matches!(both, HubVerdict::Another(_));
         self.metrics.hub_contradictions(usize::from(is_another));
-        *lock(&self.verdict) = verdict;
+        let mut verdicts = lock(&self.verdicts);
+        if both == HubVerdict::Own {
+            verdicts.lower = HubVerdict::Own;
+        }
+        verdicts.both = both;
+    }
+
+    /// Notes whether the lower hub is another one than the LowerHub says, and why. A LowerHub that was never reported to
+    /// says nothing.
+    fn note_lower_hub(&self, reported: Option<&str>, problem: Option<&str>) {
+        let lower = match problem {
+            Some(problem) => HubVerdict::Another(problem.to_owned()),
+            None if reported.is_some() => HubVerdict::Own,
+            None => return,
+        };
+        lock(&self.verdicts).lower = lower;
     }
 
     /// Returns the check of both hubs.
-    pub fn hub_check(&self) -> HubCheck {
-        let verdict = Arc::clone(&self.verdict);
-        HubCheck::new(move || lock(&verdict).clone())
+    pub(crate) fn hub_check(&self) -> HubCheck {
+        let verdicts = Arc::clone(&self.verdicts);
+        HubCheck::new(move || lock(&verdicts).both.clone())
+    }
+
+    /// Returns the check of the lower hub.
+    pub fn lower_hub_check(&self) -> HubCheck {
+        let verdicts = Arc::clone(&self.verdicts);
+        HubCheck::new(move || lock(&verdicts).lower.clone())
     }
 
     /// Returns a line for `/readyz` if nothing is reported.
     pub fn warning(&self) -> Option<String> {
-        match &*lock(&self.verdict) {
+        match &lock(&self.verdicts).both {
             HubVerdict::Another(problem) => Some(format!("the cells are not reported: {problem}")),
             HubVerdict::Unknown | HubVerdict::Own => None,
         }
@@ -81,6 +109,7 @@ pub(super) async fn require_each_other(
     writer: &Writer,
     context: &ReconcileContext,
     lower_hub: &LowerHub,
+    held: &HeldReport,
 ) -> Result<Option<String>, ReconcileError> {
     let identity = |default: Option<&Namespace>| HubIdentity::of(default.map(Resource::meta));
     let upper = identity(default_of(upper).await?.as_ref());
@@ -89,8 +118,9 @@ pub(super) async fn require_each_other(
     let record = own.as_ref().and_then(|own| recorded_upper_hub(own));
     let status = lower_hub.status.as_ref();
     let reported = status.and_then(|status| status.hub_uid.as_deref());
-    let problem =
-        another_upper_hub(&upper, record).or_else(|| another_lower_hub(&own_identity, reported));
+    let of_lower = another_lower_hub(&own_identity, reported);
+    held.note_lower_hub(reported, of_lower.as_deref());
+    let problem = another_upper_hub(&upper, record).or(of_lower);
     require_no_contradiction(problem, || describe(lower_hub))?;
     if let (Some(own), Some(uid)) = (&own, upper.uid())
         && record != Some(uid)

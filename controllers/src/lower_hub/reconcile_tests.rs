@@ -13,6 +13,7 @@ use super::triggers::all_cells;
 use super::*;
 use crate::fixtures::now;
 use crate::fixtures::servers::{context, converge, settle, take_writes};
+use crate::hub_in_use::HubVerdict;
 use crate::objects::Namespace;
 
 const SINCE: &str = "2026-11-21T09:30:00Z";
@@ -135,6 +136,9 @@ async fn a_report_goes_from_the_recorded_lower_hub_to_the_recorded_upper_hub() {
     };
     let hubs = Hubs::start(vec![lower_hub("dfw"), default("upper")]).await;
     hubs.lower.put(default("lower"));
+    let lower_hub_check = hubs.controller.held.lower_hub_check();
+    let is_lower = |verdict| lower_hub_check.verdict() == verdict;
+    assert!(is_lower(HubVerdict::Unknown));
     let writes = hubs.pass().await;
     assert_eq!(writes, ["patch namespaces default", STATUS]);
     let record = || {
@@ -160,6 +164,7 @@ async fn a_report_goes_from_the_recorded_lower_hub_to_the_recorded_upper_hub() {
     hubs.upper.put(default("another"));
     hubs.upper.put(lower_hub("dfw"));
     held("--federation-kubeconfig").await;
+    assert!(is_lower(HubVerdict::Own));
     hubs.upper.put(replacing("another", "older, upper"));
     assert_eq!(hubs.pass().await, ["patch namespaces default", STATUS]);
     assert_eq!(record().as_deref(), Some("another"));
@@ -168,9 +173,11 @@ async fn a_report_goes_from_the_recorded_lower_hub_to_the_recorded_upper_hub() {
     // The process reads another lower hub.
     hubs.lower.put(default("beside"));
     held("--kubeconfig").await;
+    assert!(matches!(lower_hub_check.verdict(), HubVerdict::Another(_)));
     hubs.lower.put(replacing("beside", "lower"));
     assert_eq!(hubs.pass().await, ["patch namespaces default", STATUS]);
     assert_eq!(hubs.status().unwrap().hub_uid.as_deref(), Some("beside"));
+    assert!(is_lower(HubVerdict::Own));
 
     // The roles of a former version.
     for hub in [&hubs.lower, &hubs.upper] {

@@ -136,7 +136,11 @@ fn reporting(deployment: &WorkloadDeployment) -> Option<&Condition> {
 }
 
 /// Waits until `Reporting` of the LowerHub has this reason.
-async fn until_shown(lower_hubs: &Api<LowerHub>, name: &str, reason: &str) -> anyhow::Result<()> {
+pub(super) async fn until_shown(
+    lower_hubs: &Api<LowerHub>,
+    name: &str,
+    reason: &str,
+) -> anyhow::Result<()> {
     let is_so = |it: &LowerHub| {
         let status = it.status.as_ref();
         let reporting = status.and_then(|it| condition::find(&it.conditions, REPORTING));
