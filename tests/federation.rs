@@ -377,6 +377,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared simulated::a_workload_on_real_planes;
         Apart pull_cells::a_cell_is_removed;
         Apart levels::a_lower_hub_in_pull_mode;
+        Apart levels::a_pull_cell_below;
         Apart levels::a_process_with_another_hub;
         Apart simulated::a_workload_on_simulated_planes;
         Apart simulated::what_a_cell_has_lost_is_applied_again;

@@ -6,6 +6,8 @@ mod dead_cell;
 mod no_cell_selected;
 #[path = "levels/other_hub.rs"]
 mod other_hub;
+#[path = "levels/pull_cell.rs"]
+mod pull_cell;
 #[path = "levels/pull_mode.rs"]
 mod pull_mode;
 #[path = "levels/silent_process.rs"]
@@ -37,6 +39,7 @@ use crate::fixture::{
 use crate::{settled, summaries};
 pub(crate) use dead_cell::a_dead_cell_below;
 pub(crate) use other_hub::a_process_with_another_hub;
+pub(crate) use pull_cell::a_pull_cell_below;
 pub(crate) use pull_mode::a_lower_hub_in_pull_mode;
 pub(crate) use three_levels::three_levels;
 

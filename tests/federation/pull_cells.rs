@@ -281,7 +281,7 @@ async fn drift_is_undone(in_cell: &Api<WorkloadDeployment>, pull: &PullCell) -> 
 }
 
 /// Returns how many requests about WorkloadDeployments an interpreter has answered, according to its metrics.
-fn answers(metrics: &str, operation: &str) -> f64 {
+pub(crate) fn answers(metrics: &str, operation: &str) -> f64 {
     const COUNTER: &str = "compute_federation_interpreter_requests_total";
     let is_counted = |line: &&str| {
         let labels = [operation, "WorkloadDeployment", "success"];

@@ -13,6 +13,7 @@ use harness::{Federation, wait};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use std::iter;
+use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{CITY, LOWER, WEB, no_cell_selected, silent_process, start};
@@ -71,7 +72,7 @@ impl DyingCell {
     }
 
     /// Returns whether `CellsReporting` says that this cell, and no other, cannot be reached.
-    fn is_named(&self, deployment: &WorkloadDeployment) -> bool {
+    pub(super) fn is_named(&self, deployment: &WorkloadDeployment) -> bool {
         let status = deployment.status.as_ref();
         let reporting = status.and_then(|it| condition::find(&it.conditions, CELLS_REPORTING));
         reporting
@@ -79,7 +80,12 @@ impl DyingCell {
     }
 
     /// Waits until the LowerHub of the hub says that the other cell is ready, and whether this one is.
-    async fn until_reported(&self, lower_hubs: &Api<LowerHub>, ready: bool) -> anyhow::Result<()> {
+    pub(super) async fn until_reported(
+        &self,
+        lower_hubs: &Api<LowerHub>,
+        ready: bool,
+        within: Duration,
+    ) -> anyhow::Result<()> {
         let mut expected = [(self.name, ready), (self.other, true)];
         expected.sort_unstable();
         let is_reported = |status: &LowerHubStatus| {
@@ -89,13 +95,13 @@ impl DyingCell {
             cells.eq(expected.map(|(name, ready)| (name.to_owned(), ready)))
         };
         let is_so = |it: &LowerHub| it.status.as_ref().is_some_and(is_reported);
-        wait::until(lower_hubs, LOWER, "reported", WITHIN, is_so).await?;
+        wait::until(lower_hubs, LOWER, "reported", within, is_so).await?;
         Ok(())
     }
 
     /// Waits until the Instances of this cell have this status of `Ready`, and those of the other cell are ready. Returns
     /// one of the former.
-    async fn until_shown_ready(
+    pub(super) async fn until_shown_ready(
         &self,
         instances: &Api<Instance>,
         expected: ConditionStatus,
@@ -135,7 +141,7 @@ pub(super) async fn dies_and_returns(
     let (hub, cluster) = cell.cluster()?;
     let lower_hubs: Api<LowerHub> = Api::all(federation.hub().client());
     let clusters: Api<Cluster> = Api::all(federation.lower_hub(hub)?.client());
-    cell.until_reported(&lower_hubs, true).await?;
+    cell.until_reported(&lower_hubs, true, WITHIN).await?;
 
     let begin = Instant::now();
     federation.plane_mut(cell.killed)?.kill_apiserver().await;
@@ -155,7 +161,7 @@ pub(super) async fn dies_and_returns(
         ready.reason == CELL_UNREACHABLE && ready.message.contains(cell.name),
         "{ready:?}"
     );
-    cell.until_reported(&lower_hubs, false).await?;
+    cell.until_reported(&lower_hubs, false, WITHIN).await?;
     let in_part = |it: &WorkloadDeployment| is_available_in_part(it) && cell.is_named(it);
     wait::until(deployments, WEB, "available in part", WITHIN, in_part).await?;
 
@@ -181,7 +187,7 @@ pub(super) async fn dies_and_returns(
     let is_whole = |it: &WorkloadDeployment| !is_available_in_part(it) && !cell.is_named(it);
     wait::until(deployments, WEB, "available", WITHIN, is_whole).await?;
     eprintln!("returned after {:.1?}", begin.elapsed());
-    cell.until_reported(&lower_hubs, true).await
+    cell.until_reported(&lower_hubs, true, WITHIN).await
 }
 
 fn is_ready(cluster: &Cluster) -> bool {

@@ -68,6 +68,11 @@ impl KarmadaPorts {
     }
 }
 
+/// Returns the name of the process of Karmada's controllers on this hub.
+pub(crate) fn controllers_of(hub: &Plane) -> String {
+    process_name(hub, CONTROLLERS)
+}
+
 /// Returns the name of a process of Karmada on this hub.
 fn process_name(hub: &Plane, program: &str) -> String {
     match hub.kind() {

@@ -188,7 +188,7 @@ impl Federation {
     }
 
     /// Returns the upper hub of a lower hub, and the name of its Cluster there.
-    fn upper_of<'n>(&self, name: &'n str) -> anyhow::Result<(&Plane, &'n str)> {
+    pub(super) fn upper_of<'n>(&self, name: &'n str) -> anyhow::Result<(&Plane, &'n str)> {
         match name.rsplit_once(CLUSTER_SEPARATOR) {
             Some((upper, cluster)) => Ok((self.lower_hub(upper)?, cluster)),
             None => Ok((&self.hub, name)),

@@ -1,5 +1,5 @@
 //! Cells in pull mode: Karmada's agent in the cell connects to the hub, and nothing connects to the cell. A lower hub can
-//! be such a cell of the hub.
+//! be such a cell of the hub, and can have such a cell.
 //!
 //! The registration of the interpreter has a name. In the cell, it resolves to the interpreter of the cell; beside the
 //! hub, to that of the management process.
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use api::identity::cluster_of;
+use api::identity::{CLUSTER_SEPARATOR, cluster_of};
 use api::karmada::Cluster;
 use api::labels::{CITY_CODE, LOWER_HUB};
 use k8s_openapi::api::core::v1::Namespace;
@@ -49,8 +49,9 @@ pub struct PullCell {
     /// The kubeconfig of the agent for the hub.
     kubeconfig: PathBuf,
     agent: Option<ChildProcess>,
-    /// In front of the hub, for the agent and for compute-federation.
-    uplink: Uplink,
+    /// In front of the hub of the agent, and in front of the hub of compute-federation. Only below a lower hub, this is
+    /// another one.
+    uplinks: [Uplink; 2],
     interpreter: CellInterpreter,
 }
 
@@ -63,9 +64,9 @@ struct CellInterpreter {
 }
 
 impl PullCell {
-    /// Cuts all connections of the cell to the hub, until the returned value is dropped.
-    pub fn cut(&self) -> UplinkCut {
-        self.uplink.cut()
+    /// Cuts all connections of the cell to the hubs, until the returned value is dropped.
+    pub fn cut(&self) -> [UplinkCut; 2] {
+        self.uplinks.each_ref().map(Uplink::cut)
     }
 
     /// Returns the certificate of the cell's interpreter.
@@ -131,8 +132,8 @@ impl PullCell {
 }
 
 impl Federation {
-    /// Adds a cell in pull mode to the running federation, with compute-federation. A federation can have one such cell,
-    /// because its interpreter has a fixed address.
+    /// Adds a cell in pull mode to the running federation, with compute-federation. The agent of the cell `dfw.a1` connects
+    /// to the lower hub `dfw`. A federation can have one such cell, because its interpreter has a fixed address.
     ///
     /// # Errors
     ///
@@ -191,8 +192,8 @@ impl Federation {
         Ok(pull)
     }
 
-    /// Lets a cell or a lower hub join the hub in pull mode, with this label. All its processes connect to the hub through
-    /// one uplink.
+    /// Lets a cell or a lower hub join its hub in pull mode, with this label. The agent and the processes of
+    /// compute-federation connect through uplinks.
     async fn start_agent(
         &mut self,
         config: &Config,
@@ -200,31 +201,43 @@ impl Federation {
         label: [&str; 2],
     ) -> anyhow::Result<PullCell> {
         let metrics = self.ports.next()?;
-        let uplink = Uplink::start(self.hub.port()).await?;
+        let upper = self.upper_of(name)?.0.port();
+        let uplinks = [
+            Uplink::start(upper).await?,
+            Uplink::start(self.hub.port()).await?,
+        ];
+        let [of_agent, of_managers] = &uplinks;
         for (user, manager) in self.managers_at(name) {
-            let kubeconfig = self.through(&uplink, &user)?;
+            let kubeconfig = self.through(of_managers, &user)?;
             let mut manager = manager.lock().await;
             manager.kill().await;
             manager.set_path("federation-kubeconfig", &kubeconfig);
             manager.restart().await?;
         }
 
-        let webhook = self.management()?.lock().await.webhook_port();
+        let beside_hub = match name.rsplit_once(CLUSTER_SEPARATOR) {
+            Some((lower_hub, _)) => self.lower_hub_manager(lower_hub)?,
+            None => self.management()?,
+        };
+        let webhook = beside_hub.lock().await.webhook_port();
         let setup = self.setup(config);
         let interpreter = CellInterpreter::start(&setup, name, webhook, metrics).await?;
-        self.join_authority(&interpreter.certificate).await?;
+        let (upper, _) = self.upper_of(name)?;
+        self.join_authority(upper, &interpreter.certificate).await?;
         let of_hub = hosts(&self.directory, "hub", Ipv4Addr::LOCALHOST)?;
-        resolve_in_controllers(&mut self.others, &of_hub).await?;
+        let controllers = karmada::controllers_of(upper);
+        resolve_in_controllers(&mut self.others, &controllers, &of_hub).await?;
+        let (upper, cluster) = self.upper_of(name)?;
         // The hub has no such Service, so Karmada uses its DNS name.
-        registration::lead_to_service(&self.hub, webhook).await?;
+        registration::lead_to_service(upper, webhook).await?;
 
         let plane = self.lower_hub(name).or_else(|_| self.cell(name))?;
-        register(&self.hub, plane, label).await?;
-        let kubeconfig = self.through(&uplink, &PlaneUser::agent(name))?;
+        register(upper, plane, cluster, label).await?;
+        let kubeconfig = self.through(of_agent, &PlaneUser::agent(cluster))?;
         let command = StartCommand::new(Program {
             name: &format!("{name}-agent"),
             path: config.peers.program(AGENT),
-            args: karmada::agent_flags(name, plane.kubeconfig(), &kubeconfig),
+            args: karmada::agent_flags(cluster, plane.kubeconfig(), &kubeconfig),
             logs: &self.logs,
             remove: None,
         });
@@ -232,25 +245,26 @@ impl Federation {
         let agent = command.start().await?;
         agent
             .while_running(async {
-                karmada::joined(&self.hub, name).await?;
-                karmada::renews_its_lease(&self.hub, name).await
+                karmada::joined(upper, cluster).await?;
+                karmada::renews_its_lease(upper, cluster).await
             })
             .await?;
         Ok(PullCell {
             command,
             kubeconfig,
             agent: Some(agent),
-            uplink,
+            uplinks,
             interpreter,
         })
     }
 
-    /// Returns the processes of compute-federation in a cell, or of a lower hub and in its cells, and their users on the hub.
+    /// Returns the processes of compute-federation in a cell, or of a lower hub and in its cells, and their users on the
+    /// hub of the federation.
     fn managers_at(&self, name: &str) -> impl Iterator<Item = (PlaneUser, &Mutex<Manager>)> {
         let lower_hub = self.lower_hubs.get(name);
         let lower_hub = lower_hub.map(|it| (PlaneUser::lower_hub(name), &it.manager.manager));
         let cells = self.cells.iter();
-        let cells = cells.filter(move |(cell, _)| cluster_of(cell) == name);
+        let cells = cells.filter(move |(cell, _)| *cell == name || cluster_of(cell) == name);
         let cells = cells.filter_map(|(cell, running)| {
             let manager = running.manager.as_ref()?;
             Some((PlaneUser::cell(cell), &manager.manager))
@@ -258,12 +272,16 @@ impl Federation {
         lower_hub.into_iter().chain(cells)
     }
 
-    /// Adds the authority of the cell's interpreter to those of the management process, and waits until the hub has it.
-    async fn join_authority(&self, of_cell: &WebhookCertificate) -> anyhow::Result<()> {
+    /// Adds the authority of the cell's interpreter to those of the processes beside the hubs, and waits until this hub has
+    /// it.
+    async fn join_authority(
+        &self,
+        hub: &Plane,
+        of_cell: &WebhookCertificate,
+    ) -> anyhow::Result<()> {
         let mut certificate = self.webhook_certificate.lock().await;
         certificate.join_authorities(vec![of_cell.authority_pem()])?;
-        let wanted = [certificate.authority_pem(), of_cell.authority_pem()];
-        self.until_trusted(&wanted).await
+        until_trusted_by(hub, &[certificate.authority_pem(), of_cell.authority_pem()]).await
     }
 
     /// Waits until the interpreter's registration on the hub has exactly these authorities, in PEM.
@@ -272,25 +290,7 @@ impl Federation {
     ///
     /// When the time is over.
     pub async fn until_trusted(&self, authorities: &[String]) -> anyhow::Result<()> {
-        let wanted = authorities.iter().map(|pem| {
-            let der = CertificateDer::from_pem_slice(pem.as_bytes())?;
-            anyhow::Ok(der.to_vec())
-        });
-        let wanted: BTreeSet<_> = wanted.collect::<anyhow::Result<_>>()?;
-        wait::eventually("the caBundle is joined", WITHIN, || async {
-            let bundle = self.interpreter_authorities().await?;
-            let count = bundle.len();
-            ensure!(bundle == wanted, "it has {count} authorities");
-            Ok(())
-        })
-        .await
-    }
-
-    /// Returns the authorities in the `caBundle` of the interpreter's registration on the hub, in DER.
-    async fn interpreter_authorities(&self) -> anyhow::Result<BTreeSet<Vec<u8>>> {
-        let bundle = registration::ca_bundle(&self.hub).await?;
-        let authorities = CertificateDer::pem_slice_iter(&bundle);
-        authorities.map(|it| Ok(it?.to_vec())).collect()
+        until_trusted_by(&self.hub, authorities).await
     }
 
     /// Writes a kubeconfig of this user that leads through the uplink to the hub.
@@ -346,6 +346,25 @@ impl CellInterpreter {
     }
 }
 
+/// Waits until the interpreter's registration on this hub has exactly these authorities, in PEM.
+async fn until_trusted_by(hub: &Plane, authorities: &[String]) -> anyhow::Result<()> {
+    let wanted = authorities.iter().map(|pem| {
+        let der = CertificateDer::from_pem_slice(pem.as_bytes())?;
+        anyhow::Ok(der.to_vec())
+    });
+    let wanted: BTreeSet<_> = wanted.collect::<anyhow::Result<_>>()?;
+    wait::eventually("the caBundle is joined", WITHIN, || async {
+        let bundle = registration::ca_bundle(hub).await?;
+        let authorities = CertificateDer::pem_slice_iter(&bundle);
+        let bundle = authorities.map(|it| anyhow::Ok(it?.to_vec()));
+        let bundle: BTreeSet<_> = bundle.collect::<anyhow::Result<_>>()?;
+        let count = bundle.len();
+        ensure!(bundle == wanted, "it has {count} authorities");
+        Ok(())
+    })
+    .await
+}
+
 /// Checks that this user may mount in a namespace of its own.
 async fn require_mounts() -> anyhow::Result<()> {
     let command = StartCommand::new(Program {
@@ -375,12 +394,13 @@ fn hosts(directory: &Path, name: &str, address: Ipv4Addr) -> anyhow::Result<Path
     Ok(file)
 }
 
-/// Restarts Karmada's controllers with this file of host names.
+/// Restarts Karmada's controllers, a process of this name, with this file of host names.
 async fn resolve_in_controllers(
     processes: &mut Vec<ChildProcess>,
+    name: &str,
     hosts: &Path,
 ) -> anyhow::Result<()> {
-    let is_it = |it: &ChildProcess| it.name() == karmada::CONTROLLERS;
+    let is_it = |it: &ChildProcess| it.name() == name;
     let index = processes.iter().position(is_it);
     let index = index.context("Karmada's controllers do not run")?;
     let controllers = processes.remove(index);
@@ -390,12 +410,17 @@ async fn resolve_in_controllers(
     Ok(())
 }
 
-/// Applies the objects and the roles of the cell to the hub. Its Cluster gets this label.
-async fn register(hub: &Plane, cell: &Plane, [label, value]: [&str; 2]) -> anyhow::Result<()> {
+/// Applies the objects and the roles of the cell to the hub. Its Cluster has this name and gets this label.
+async fn register(
+    hub: &Plane,
+    cell: &Plane,
+    cluster: &str,
+    [label, value]: [&str; 2],
+) -> anyhow::Result<()> {
     let namespaces: Api<Namespace> = Api::all(cell.client());
     let system = namespaces.get("kube-system").await?;
     let text = manifest("pull-cell/hub.yaml")?
-        .replace("CELL-NAME", cell.name())
+        .replace("CELL-NAME", cluster)
         .replace("CELL-UID", &system.uid().context("no UID")?)
         .replace(
             &format!("{CITY_CODE}: CITY-CODE"),
