@@ -243,6 +243,7 @@ mod tests {
         }
     }
 
+    /// I-12: what a lower hub has reported before proves nothing.
     #[test]
     fn a_silent_process_knows_no_cell() {
         let reflector = Reflector::new("hub", &Metrics::default());
