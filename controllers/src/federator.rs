@@ -243,6 +243,7 @@ impl Federator {
             cells: CopyCells {
                 binding: binding.as_deref(),
                 state: &|cell| self.hub.cells.state(cell),
+                is_lower_hub: &|cluster| self.hub.cells.is_lower_hub(cluster),
                 silent: &|cluster| self.hub.cells.silent(cluster),
                 rules_stamp: &|cell| stamps.as_ref()?.get(cell).copied().flatten(),
             },

@@ -34,7 +34,7 @@ mod unreachable;
 mod unscheduled;
 mod views;
 
-pub use cell_name::checked_name_above;
+pub use cell_name::{checked_name_above, usable_name_above};
 pub use cells::StatusFold;
 pub use named_cells::NamedCells;
 pub use resource_template::ResourceTemplate;

@@ -212,6 +212,8 @@ pub(crate) struct CopyCells<'a> {
     pub(crate) binding: Option<&'a ResourceBinding>,
     /// Returns the state of a cell.
     pub(crate) state: &'a dyn Fn(&str) -> CellState,
+    /// Returns whether a Cluster is a lower hub, as its label says.
+    pub(crate) is_lower_hub: &'a dyn Fn(&str) -> bool,
     /// Returns the lower hubs with silent processes, from a Cluster on.
     pub(crate) silent: &'a dyn Fn(&str) -> Vec<SilentLowerHub>,
     /// Returns the stamp of the rules that a cell must have; 0 if it must have none, `None` if that is unknown.

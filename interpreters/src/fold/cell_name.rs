@@ -23,9 +23,13 @@ pub(super) fn kept_name<'a>(cluster: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
 
 /// Returns the same as [`name_above`], but replaces a name that no cell can have.
 pub fn checked_name_above(lower_hub: &str, cell: &str) -> String {
-    let is_usable = is_usable(cell, NAME_BELOW_MAX);
-    let cell = if is_usable { cell } else { UNNAMED };
-    name_above(lower_hub, cell)
+    let usable = usable_name_above(lower_hub, cell);
+    usable.unwrap_or_else(|| name_above(lower_hub, UNNAMED))
+}
+
+/// Returns the same as [`name_above`], or `None` for a name that no cell can have.
+pub fn usable_name_above(lower_hub: &str, cell: &str) -> Option<String> {
+    is_usable(cell, NAME_BELOW_MAX).then(|| name_above(lower_hub, cell))
 }
 
 /// Returns whether a name is not empty, is not too long, and has only characters that need no escape in JSON.

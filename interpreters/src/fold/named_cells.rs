@@ -1,5 +1,14 @@
 //! The cells that the message of `CellsReporting` names.
 
+use std::collections::BTreeSet;
+use std::iter;
+
+use api::cells_below::with_lower_hubs;
+use api::condition::MESSAGE_MAX;
+
+use super::cell_name::usable_name_above;
+use super::join::truncated;
+
 /// Text between the parts of two cells in the message.
 pub(super) const SEPARATOR: &str = "; ";
 /// Text between the name of a cell and what the message says of it.
@@ -11,50 +20,62 @@ pub(super) const NOT_REPORTED: &str = "no status reported";
 /// What the message says of a cell that is not reachable. The time follows.
 pub(super) const UNREACHABLE: &str = "unreachable since ";
 
-/// The cells that the message of `CellsReporting` names. The message can be cut, so it may leave cells out.
+/// The cells below a lower hub that the message of its `CellsReporting` names. The message can be cut, so it may leave
+/// cells out.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct NamedCells<'m> {
-    /// The names. A lower hub stands for all its cells.
-    pub names: Vec<&'m str>,
+pub struct NamedCells {
+    /// The names that the cells have above the lower hub. A lower hub below stands for all its cells.
+    pub names: BTreeSet<String>,
     /// Whether the message has space for all cells.
     pub all: bool,
 }
 
-impl<'m> NamedCells<'m> {
-    /// Reads the message that the fold has written on a hub.
+impl NamedCells {
+    /// Reads the message that the fold has written on a lower hub. A cell can claim to be one, so this reads no more than
+    /// a message can have, and leaves out names that no cell can have.
     ///
     /// The part of a lower hub is its own message after its name, and has several parts itself: in `mid: a1: no status
     /// reported; a2: no status reported`, `a2` is a cell below `mid`. The parts of a hub are sorted by name. So a part
     /// after that of a lower hub is about a cell of that lower hub, and perhaps also about a cell of the hub itself if its
     /// name is the greater one.
-    pub fn of(message: &'m str) -> Self {
+    pub fn of(lower_hub: &str, message: &str) -> Self {
+        let allowed = truncated(message.into(), MESSAGE_MAX);
         let mut named = Self {
-            names: Vec::new(),
-            all: true,
+            names: BTreeSet::new(),
+            all: allowed.len() == message.len(),
         };
-        let mut lower_hub = None;
-        for part in message.split(SEPARATOR) {
+        let mut of_lower_hub = None;
+        for part in allowed.split(SEPARATOR) {
             named.all &= !(part.starts_with("and ") && part.ends_with(" more"));
             let Some((name, text)) = part.split_once(COLON) else {
                 continue;
             };
-            if lower_hub.is_some_and(|lower_hub| name < lower_hub) {
+            if of_lower_hub.is_some_and(|lower_hub| name < lower_hub) {
                 continue;
             }
-            named.names.push(name);
+            let Some(above) = usable_name_above(lower_hub, name) else {
+                continue;
+            };
+            named.names.insert(above);
             if is_of_lower_hub(text) {
                 // A later one can be below this one.
-                lower_hub.get_or_insert(name);
+                of_lower_hub.get_or_insert(name);
             }
         }
         named
+    }
+
+    /// Returns whether the message is about this cell, by its name above the lower hub. A message without space for all
+    /// cells can be about each.
+    pub fn concerns(&self, cell: &str) -> bool {
+        !self.all || with_lower_hubs(cell).any(|name| self.names.contains(name))
     }
 }
 
 /// Returns whether this text, after a name, is the beginning of the message of a lower hub.
 fn is_of_lower_hub(text: &str) -> bool {
-    let below = text.split_once(COLON).map(|(_, text)| text);
-    !is_of_cell(text) && below.is_some_and(|text| is_of_cell(text) || is_of_lower_hub(text))
+    let mut below = iter::successors(Some(text), |text| Some(text.split_once(COLON)?.1));
+    below.position(is_of_cell).is_some_and(|level| level > 0)
 }
 
 /// Returns whether the fold writes this text about a cell of the hub itself.
@@ -68,16 +89,23 @@ fn is_of_cell(text: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// Returns the names below the lower hub `dfw`.
+    fn names(message: &str) -> Vec<String> {
+        let named = NamedCells::of("dfw", message);
+        let below = |name: String| name.strip_prefix("dfw.").unwrap().to_owned();
+        named.names.into_iter().map(below).collect()
+    }
+
     #[test]
     fn a_part_after_that_of_a_lower_hub_names_one_of_its_cells() {
-        for (message, names) in [
+        for (message, expected) in [
             ("", &[][..]),
             ("a1: not applied yet; a2: no status reported", &["a1", "a2"]),
             ("a0: x; mid: a1: not applied: a2: x", &["a0", "mid"]),
             ("mid: a1: not applied yet; a2: no status reported", &["mid"]),
             (
                 "mid: a1: unreachable since 2026-11-21T09:30:00Z; mid: not applied yet",
-                &["mid", "mid"],
+                &["mid"],
             ),
             (
                 "mid: low: a1: not applied: x; b: not applied yet; low2: no status reported",
@@ -90,23 +118,47 @@ mod tests {
             ),
             (
                 "mid: a1: not applied yet; z: b: not applied yet; n: no status reported",
-                &["mid", "z", "n"],
+                &["mid", "n", "z"],
             ),
             // An error can contain each text.
             (
                 "a1: not applied: x: y; z: w; a2: not applied yet",
-                &["a1", "z", "a2"],
+                &["a1", "a2", "z"],
             ),
         ] {
-            let all = true;
-            let names = names.to_vec();
-            assert_eq!(NamedCells::of(message), NamedCells { names, all });
+            let mut expected = expected.to_vec();
+            expected.sort_unstable();
+            assert_eq!(names(message), expected, "{message}");
+            assert!(NamedCells::of("dfw", message).all, "{message}");
         }
     }
 
     #[test]
     fn a_message_without_space_for_all_cells_says_so() {
-        let named = NamedCells::of("a0: no status reported; and 7 more");
-        assert_eq!((named.names, named.all), (vec!["a0"], false));
+        let message = "a0: no status reported; and 7 more";
+        assert_eq!(names(message), ["a0"]);
+        let of = |message| NamedCells::of("dfw", message);
+        assert!(of(message).concerns("dfw.a1"));
+        let (all, _) = message.split_once(SEPARATOR).unwrap();
+        assert!(of(all).concerns("dfw.a0.b") && !of(all).concerns("dfw.a1"));
+    }
+
+    /// A cell can claim to be a lower hub.
+    #[test]
+    fn no_more_is_read_than_a_hub_can_write() {
+        let part = |name: &str| format!("{name}: {NOT_REPORTED}");
+        let long = ".".repeat(254);
+        for unusable in [long.as_str(), "", "two words", "a\"b"] {
+            let message = format!("{}; {}", part(unusable), part("a1"));
+            assert_eq!(names(&message), ["a1"], "{unusable}");
+        }
+        let parts = |count: usize| (0..count).map(|it| part(&format!("{it:07}")));
+        let many = parts(20_000).collect::<Vec<_>>().join(SEPARATOR);
+        let named = NamedCells::of("dfw", &many);
+        let size = part("0000000").len() + SEPARATOR.len();
+        assert_eq!(named.names.len(), MESSAGE_MAX.div_ceil(size));
+        assert!(!named.all);
+        let nested = format!("{}{}", "x: ".repeat(1_000_000), part("a1"));
+        assert_eq!(names(&nested), ["x"]);
     }
 }

@@ -19,6 +19,9 @@ use crate::hub::cells::CellState;
 const HUB_NAMESPACE: &str = "ns-uid-1";
 const CLUSTER_UID: &str = "uid-of-default";
 
+/// The only Cluster that is labelled as a lower hub.
+const LOWER_HUB: &str = "dfw";
+
 const HUB_UID: &str = "uid-of-the-hub";
 
 fn hub_identity() -> HubIdentity {
@@ -105,6 +108,7 @@ fn plan_in(
     let cells = CopyCells {
         binding: None,
         state: &|_| CellState::Reachable,
+        is_lower_hub: &|cluster| cluster == LOWER_HUB,
         silent: &|_| Vec::new(),
         rules_stamp: &|_| None,
     };
@@ -181,6 +185,7 @@ fn plan_beside(
         cells: CopyCells {
             binding: None,
             state: &|_| CellState::Reachable,
+            is_lower_hub: &|cluster| cluster == LOWER_HUB,
             silent: &|_| Vec::new(),
             rules_stamp: &|_| None,
         },
@@ -253,6 +258,7 @@ fn plane_uids_are_written_if_proved_and_stay_if_unknown() {
             cells: CopyCells {
                 binding: None,
                 state: &|_| CellState::Reachable,
+                is_lower_hub: &|cluster| cluster == LOWER_HUB,
                 silent: &|_| Vec::new(),
                 rules_stamp: &|_| None,
             },

@@ -3,11 +3,10 @@
 //! Karmada of the lower hub loses a write in the same way as Karmada of the hub. No federator runs on the lower hub. The
 //! annotation of a re-application reaches the object on the lower hub, and so makes Karmada write it to the cells below.
 
-use api::cells_below::{name_above, with_lower_hubs};
 use api::workload_deployment::{
     CELL_NOT_APPLIED, CELL_NOT_REPORTED, CELLS_REPORTING, NO_MATCHING_CELL,
 };
-use interpreters::fold::NamedCells;
+use interpreters::fold::{NamedCells, usable_name_above};
 use serde::Deserialize;
 
 use crate::federator::cell_items::ReportedObject;
@@ -38,16 +37,13 @@ impl LackedBelow {
         is_reachable: impl Fn(&str) -> bool,
         namespace_missing: &str,
     ) -> Self {
-        let is_reachable = |cell: &str| is_reachable(&name_above(lower_hub, cell));
         let problem = problem(reported);
-        let named = problem.as_ref().map(|it| NamedCells::of(&it.message));
-        let is_named = |cell: &str| {
-            named.as_ref().is_some_and(|named| {
-                !named.all || with_lower_hubs(cell).any(|it| named.names.contains(&it))
-            })
-        };
-        let mut behind = reported.cells_behind();
-        let is_behind = behind.any(|cell| !is_named(cell) && is_reachable(cell));
+        let named = problem.as_ref();
+        let named = named.map(|it| NamedCells::of(lower_hub, &it.message));
+        let is_named = |cell: &str| named.as_ref().is_some_and(|it| it.concerns(cell));
+        let behind = reported.cells_behind();
+        let mut behind = behind.filter_map(|cell| usable_name_above(lower_hub, cell));
+        let is_behind = behind.any(|cell| !is_named(&cell) && is_reachable(&cell));
         let behind = Self {
             namespace: false,
             copy: is_behind,

@@ -66,6 +66,8 @@ pub(in crate::federator) fn staleness(
                 has_former_rules = !reported.has_rules(stamp);
                 if has_former_rules || !reported.has(copy, target) {
                     (false, true)
+                } else if !(cells.is_lower_hub)(&target.name) {
+                    (false, false)
                 } else {
                     let is_reachable = |cell: &str| (cells.state)(cell) == CellState::Reachable;
                     let LackedBelow { namespace, copy } =

@@ -1,8 +1,7 @@
 //! The cells below a lower hub (docs/concepts/status.md#lower-hubs).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use api::cells_below::with_lower_hubs;
 use api::workload_deployment::{CELL_NOT_APPLIED, CELL_NOT_REPORTED, CELLS_REPORTING};
 use interpreters::fold::{NamedCells, checked_name_above};
 use serde_json::Value;
@@ -27,10 +26,8 @@ pub(super) struct Problem {
     pub(super) reason: &'static str,
     /// The message names the cells.
     pub(super) message: String,
-    /// The cells that the message names. A lower hub stands for all its cells.
-    named: BTreeSet<String>,
-    /// Whether the message has space for all cells.
-    names_all: bool,
+    /// The cells that the message names.
+    pub(super) named: NamedCells,
 }
 
 impl Problem {
@@ -52,20 +49,10 @@ impl Problem {
             _ => CELL_NOT_REPORTED,
         };
         let message = text(reporting, "message").unwrap_or_default();
-        let NamedCells { names, all } = NamedCells::of(&message);
-        let cells = names.into_iter();
-        let cells = cells.map(|name| checked_name_above(lower_hub, name));
-        let named = cells.collect();
         Some(Self {
             reason,
+            named: NamedCells::of(lower_hub, &message),
             message,
-            named,
-            names_all: all,
         })
-    }
-
-    /// Returns whether it is the problem of this cell. A message without space for all cells can be about each.
-    pub(super) fn concerns(&self, cell: &str) -> bool {
-        !self.names_all || with_lower_hubs(cell).any(|name| self.named.contains(name))
     }
 }

@@ -167,7 +167,7 @@ pub(super) fn cells(
         }
         let is_of = |below: &str| {
             let problem = problem.as_ref();
-            is_remembered || problem.is_some_and(|it| it.concerns(below))
+            is_remembered || problem.is_some_and(|it| it.named.concerns(below))
         };
         let rows = cells_below.into_iter().map(|(below, status)| {
             let of_cell = of_problem.as_ref().filter(|_| is_of(&below));

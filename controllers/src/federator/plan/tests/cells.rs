@@ -115,6 +115,7 @@ pub(super) fn planned_with(
     let cells = CopyCells {
         binding: Some(binding),
         state: &state,
+        is_lower_hub: &|cluster| cluster == LOWER_HUB,
         silent: &|_| Vec::new(),
         rules_stamp,
     };

@@ -27,6 +27,7 @@ fn objects_missing_below_a_lower_hub_are_stale() {
         ]);
         status
     };
+    let long = ".".repeat(254);
     let behind = || several(&[entry("a1", 7), entry("a2", 8)]);
     let both = || several(&[entry("a1", 8), entry("a2", 8)]);
     let nothing = (false, false);
@@ -42,6 +43,8 @@ fn objects_missing_below_a_lower_hub_are_stale() {
         (only("cut", 7), nothing),
         // A cell of the hub whose manager is dead.
         (json!({"observedGeneration": 7}), nothing),
+        // No cell can have this name.
+        (several(&[entry(&long, 7), entry("a2", 8)]), nothing),
         // Karmada of the lower hub has never seen the object in a cell.
         (
             with(both(), "CellNotReported", "a3: no status reported"),
@@ -100,12 +103,34 @@ fn objects_missing_below_a_lower_hub_are_stale() {
         let mut status = status;
         status["resourceTemplateGeneration"] = json!(7);
         status["generation"] = json!(8);
-        let item = json!({"clusterName": "dfw", "applied": true, "status": status});
-        let bound = bound(&["dfw"], &[item]);
+        let item = json!({"clusterName": LOWER_HUB, "applied": true, "status": status});
+        let bound = bound(&[LOWER_HUB], &[item]);
         let staleness = planned(&deployment, &hub, &bound, &["dfw.cut"], None).staleness;
         let is_stale = expected != nothing;
         assert_eq!((staleness.namespace, staleness.copy), expected, "{status}");
-        assert_eq!(staleness.cells.contains("dfw"), is_stale, "{status}");
-        assert_eq!(staleness.complete.contains("dfw"), !is_stale, "{status}");
+        assert_eq!(staleness.cells.contains(LOWER_HUB), is_stale, "{status}");
+        assert_eq!(
+            staleness.complete.contains(LOWER_HUB),
+            !is_stale,
+            "{status}"
+        );
+    }
+}
+
+/// A cell can write the fields of a lower hub into its status.
+#[test]
+fn a_cell_that_is_no_lower_hub_says_nothing_of_cells_below() {
+    let deployment = recorded("DFW");
+    let hub = complete(&deployment);
+    let status = json!({
+        "resourceTemplateGeneration": 7, "generation": 8, "observedGeneration": 8,
+        "cells": [{"name": "a1", "resourceTemplateGeneration": 7}],
+    });
+    for (cluster, is_stale) in [(LOWER_HUB, true), ("dfw1", false)] {
+        let item = json!({"clusterName": cluster, "applied": true, "status": status});
+        let bound = bound(&[cluster], &[item]);
+        let staleness = planned(&deployment, &hub, &bound, &[], None).staleness;
+        assert_eq!(staleness.copy, is_stale, "{cluster}");
+        assert_eq!(staleness.complete.contains(cluster), !is_stale, "{cluster}");
     }
 }

@@ -29,6 +29,7 @@ fn a_failing_override_is_shown_while_a_cell_lacks_the_copy() {
             let cells = CopyCells {
                 binding: Some(binding),
                 state: &|_| CellState::Reachable,
+                is_lower_hub: &|cluster| cluster == LOWER_HUB,
                 silent: &|_| Vec::new(),
                 rules_stamp: &|_| None,
             };
@@ -111,6 +112,7 @@ fn a_failing_override_does_not_hide_other_problems_of_rules() {
         let cells = CopyCells {
             binding: Some(&binding),
             state: &|_| CellState::Reachable,
+            is_lower_hub: &|cluster| cluster == LOWER_HUB,
             silent: &|_| Vec::new(),
             rules_stamp: &|_| None,
         };
@@ -190,6 +192,7 @@ fn cells_that_keep_their_former_rules_are_named() {
         let cells = CopyCells {
             binding: Some(&binding),
             state: &|_| CellState::Reachable,
+            is_lower_hub: &|cluster| cluster == LOWER_HUB,
             silent: &|_| Vec::new(),
             rules_stamp: &|_| Some(7),
         };

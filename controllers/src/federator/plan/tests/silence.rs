@@ -41,6 +41,7 @@ fn shown(
     let cells = CopyCells {
         binding: Some(binding),
         state: &state,
+        is_lower_hub: &|cluster| cluster == LOWER_HUB,
         silent: &silent_from,
         rules_stamp: &|_| None,
     };
