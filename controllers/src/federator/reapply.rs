@@ -60,13 +60,14 @@ impl Reapplier<'_> {
         let copies = &self.hub.deployments;
         let copy = copies.get(hub_namespace.as_str(), &key.name)?;
         let now = context.now();
-        let is_explained = self
-            .stale_cells
-            .override_failures
-            .explain(key, &staleness.cells, now);
+        let failures = &self.stale_cells.override_failures;
+        let is_explained =
+            staleness.lower_hubs.is_empty() && failures.explain(key, &staleness.cells, now);
+        let mut cells = staleness.cells;
+        cells.extend(staleness.lower_hubs);
         let observation = Observation {
             generation: copy.as_ref().and_then(|copy| copy.meta().generation),
-            cells: staleness.cells,
+            cells,
             complete: staleness.complete,
         };
         let since = self

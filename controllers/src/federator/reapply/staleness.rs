@@ -11,13 +11,16 @@ use super::below::LackedBelow;
 use crate::federator::cell_items::{ReportedObject, items_by_cell};
 use crate::hub::cells::{CellState, CopyCells};
 
-/// What the reachable target cells lack: the current copy, its namespace, or the rules that the policy gives them. A lower
-/// hub lacks the copy if a cell below does. After each change of one of these, staleness is normal for a short time.
+/// What the reachable target cells, and reachable cells below them, lack: the current copy, its namespace, or the rules
+/// that the policy gives them. After each change of one of these, staleness is normal for a short time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::federator) struct Staleness {
     /// The cells that lack the copy or its namespace.
     pub(in crate::federator) cells: BTreeSet<String>,
-    /// The cells that have the copy and its namespace.
+    /// The lower hubs that have the copy and its namespace, while a cell below lacks one of them. An override of the hub
+    /// is applied for the lower hub, so it is not the cause.
+    pub(in crate::federator) lower_hubs: BTreeSet<String>,
+    /// The cells that have the copy and its namespace, also in all cells below.
     pub(in crate::federator) complete: BTreeSet<String>,
     /// The cells that report other rules than those that the policy gives them. They lack the copy, too.
     pub(in crate::federator) former_rules: BTreeSet<String>,
@@ -50,7 +53,7 @@ pub(in crate::federator) fn staleness(
             Some(item) => item.as_ref(),
             None => None,
         };
-        let mut has_former_rules = false;
+        let (mut has_former_rules, mut is_below) = (false, false);
         let (namespace, copy) = match item.map(|item| (item, &item.status)) {
             // Karmada has not written to this cell yet. If the cell was away meanwhile, or still has a former object of
             // this name, Karmada tries again after up to 17 minutes.
@@ -69,6 +72,7 @@ pub(in crate::federator) fn staleness(
                 } else if !(cells.is_lower_hub)(&target.name) {
                     (false, false)
                 } else {
+                    is_below = true;
                     let is_reachable = |cell: &str| (cells.state)(cell) == CellState::Reachable;
                     let LackedBelow { namespace, copy } =
                         LackedBelow::of(&target.name, reported, is_reachable, &namespace_missing);
@@ -80,7 +84,11 @@ pub(in crate::federator) fn staleness(
             continue;
         }
         if namespace || copy {
-            staleness.cells.insert(target.name.clone());
+            let stale = match is_below {
+                true => &mut staleness.lower_hubs,
+                false => &mut staleness.cells,
+            };
+            stale.insert(target.name.clone());
             if has_former_rules {
                 staleness.former_rules.insert(target.name.clone());
             }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use api::annotations;
+use api::labels::LOWER_HUB;
 use api::reasons::workload_deployment::OVERRIDE_FAILED;
 use api::workload_deployment::RULES_APPLIED;
 use jiff::{SignedDuration, Timestamp};
@@ -12,6 +14,11 @@ use super::*;
 /// When cells have lacked the copy for long enough.
 fn later() -> Timestamp {
     now() + SignedDuration::from_secs(3)
+}
+
+/// When Karmada does not write the copy any more.
+fn much_later() -> Timestamp {
+    now() + SignedDuration::from_mins(2)
 }
 
 /// Returns a binding of the copy to a cell that has the copy of this generation.
@@ -81,6 +88,49 @@ async fn a_failing_override_is_named_until_the_cell_has_the_copy() {
     planes.hub.put(binding(&copy, generation));
     at(later, &federator).await;
     assert_eq!(failure(&planes), None);
+}
+
+/// Karmada repeats an override that fails in a cell, but does not write again what a cell below a lower hub lost.
+#[tokio::test(start_paused = true)]
+async fn a_failing_override_does_not_stop_the_repair_of_cells_below() {
+    let (planes, federator, copy) = start_with_copy().await;
+    let of = |name: &str, is_lower_hub: bool| {
+        let mut cluster = cluster();
+        cluster["metadata"] =
+            json!({"name": name, "labels": {LOWER_HUB: is_lower_hub.to_string()}});
+        cluster
+    };
+    planes.hub.put(of("lax1", false));
+    let message = "Apply override policy(ns-1/broken) for cluster(lax1) failed.";
+    planes
+        .hub
+        .put(event(&copy, "a", "ApplyOverridePolicyFailed", message));
+    let generation = copy.metadata.generation;
+    let mut both = reported(
+        &copy,
+        &json!({
+            "replicas": 1, "resourceTemplateGeneration": generation, "generation": 8,
+            "cells": [{"name": "a1", "resourceTemplateGeneration": 7}],
+        }),
+    );
+    let clusters = both["spec"]["clusters"].as_array_mut().unwrap();
+    clusters.push(json!({"name": "lax1"}));
+    let items = both["status"]["aggregatedStatus"].as_array_mut().unwrap();
+    items.push(json!({
+        "clusterName": "lax1", "applied": true, "status": {"resourceTemplateGeneration": generation.map(|it| it - 1)},
+    }));
+    planes.hub.put(both);
+    for (is_lower_hub, is_repaired) in [(false, false), (true, true)] {
+        planes.hub.put(of("dfw1", is_lower_hub));
+        for clock in [now, later, later, much_later] {
+            at(clock, &federator).await;
+        }
+        let failing = failure(&planes).unwrap().message;
+        assert_eq!(failing, "lax1: OverridePolicy ns-1/broken fails");
+        let annotations = on_hub(&planes).unwrap().metadata.annotations.unwrap();
+        let is_touched = annotations.contains_key(annotations::REAPPLIED_AT);
+        assert_eq!(is_touched, is_repaired);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -108,7 +108,12 @@ fn objects_missing_below_a_lower_hub_are_stale() {
         let staleness = planned(&deployment, &hub, &bound, &["dfw.cut"], None).staleness;
         let is_stale = expected != nothing;
         assert_eq!((staleness.namespace, staleness.copy), expected, "{status}");
-        assert_eq!(staleness.cells.contains(LOWER_HUB), is_stale, "{status}");
+        assert_eq!(
+            staleness.lower_hubs.contains(LOWER_HUB),
+            is_stale,
+            "{status}"
+        );
+        assert!(staleness.cells.is_empty(), "{status}");
         assert_eq!(
             staleness.complete.contains(LOWER_HUB),
             !is_stale,

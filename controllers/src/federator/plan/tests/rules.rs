@@ -92,6 +92,35 @@ fn a_failing_override_is_shown_while_a_cell_lacks_the_copy() {
 }
 
 /// Both a failing override and rules that a cell cannot read are shown.
+/// The lower hub has the copy, so the override was applied.
+#[test]
+fn a_failed_override_is_not_shown_for_what_only_cells_below_lack() {
+    let deployment = recorded("DFW");
+    let hub = reporting(&deployment, 2, true);
+    let own = HubNamespace::new(HUB_NAMESPACE).unwrap();
+    for (generation, is_shown) in [(6, true), (7, false)] {
+        let mut item = report(LOWER_HUB, true);
+        item["status"]["resourceTemplateGeneration"] = json!(generation);
+        item["status"]["generation"] = json!(8);
+        let entry = |name, acted| json!({"name": name, "resourceTemplateGeneration": acted});
+        item["status"]["cells"] = json!([entry("a1", 7), entry("a2", 8)]);
+        let binding = bound(&[LOWER_HUB], &[item]);
+        let cells = CopyCells {
+            binding: Some(&binding),
+            state: &|_| CellState::Reachable,
+            is_lower_hub: &|cluster| cluster == LOWER_HUB,
+            silent: &|_| Vec::new(),
+            rules_stamp: &|_| None,
+        };
+        let known = lack(Some("dfw: OverridePolicy x fails"));
+        let plan = plan_told(known, cells, &own, Some(&own), &deployment, &hub);
+        assert!(plan.staleness.copy, "{generation}");
+        let conditions = plan.status.unwrap().conditions;
+        let shown = condition::find(&conditions, "RulesApplied");
+        assert_eq!(shown.is_some(), is_shown, "{generation}");
+    }
+}
+
 #[test]
 fn a_failing_override_does_not_hide_other_problems_of_rules() {
     let deployment = recorded("DFW");
