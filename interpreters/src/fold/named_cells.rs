@@ -26,6 +26,8 @@ pub(super) const UNREACHABLE: &str = "unreachable since ";
 pub struct NamedCells {
     /// The names that the cells have above the lower hub. A lower hub below stands for all its cells.
     pub names: BTreeSet<String>,
+    /// Those of them that have not reported, or have such a cell below.
+    pub unreported: BTreeSet<String>,
     /// Whether the message has space for all cells.
     pub all: bool,
 }
@@ -41,8 +43,8 @@ impl NamedCells {
     pub fn of(lower_hub: &str, message: &str) -> Self {
         let allowed = truncated(message.into(), MESSAGE_MAX);
         let mut named = Self {
-            names: BTreeSet::new(),
             all: allowed.len() == message.len(),
+            ..Self::default()
         };
         let mut of_lower_hub = None;
         for part in allowed.split(SEPARATOR) {
@@ -50,14 +52,16 @@ impl NamedCells {
             let Some((name, text)) = part.split_once(COLON) else {
                 continue;
             };
-            if of_lower_hub.is_some_and(|lower_hub| name < lower_hub) {
-                continue;
-            }
-            let Some(above) = usable_name_above(lower_hub, name) else {
+            let hub_before = of_lower_hub.filter(|hub| name < *hub);
+            let Some(above) = usable_name_above(lower_hub, hub_before.unwrap_or(name)) else {
                 continue;
             };
+            let (is_below, text) = said(text);
+            if text == Some(NOT_REPORTED) {
+                named.unreported.insert(above.clone());
+            }
             named.names.insert(above);
-            if is_of_lower_hub(text) {
+            if hub_before.is_none() && is_below {
                 // A later one can be below this one.
                 of_lower_hub.get_or_insert(name);
             }
@@ -72,10 +76,11 @@ impl NamedCells {
     }
 }
 
-/// Returns whether this text, after a name, is the beginning of the message of a lower hub.
-fn is_of_lower_hub(text: &str) -> bool {
+/// Returns whether this text, after a name, is the beginning of the message of a lower hub, and what it says of the cell.
+fn said(text: &str) -> (bool, Option<&str>) {
     let mut below = iter::successors(Some(text), |text| Some(text.split_once(COLON)?.1));
-    below.position(is_of_cell).is_some_and(|level| level > 0)
+    let said = below.find(|text| is_of_cell(text));
+    (said.is_some_and(|said| said != text), said)
 }
 
 /// Returns whether the fold writes this text about a cell of the hub itself.
@@ -130,6 +135,27 @@ mod tests {
             expected.sort_unstable();
             assert_eq!(names(message), expected, "{message}");
             assert!(NamedCells::of("dfw", message).all, "{message}");
+        }
+    }
+
+    #[test]
+    fn cells_that_have_not_reported_are_known_beside_others() {
+        for (message, expected) in [
+            ("a1: not applied: no status reported", &[][..]),
+            ("a1: not applied yet; a2: no status reported", &["dfw.a2"]),
+            (
+                "mid: a1: not applied yet; a2: no status reported",
+                &["dfw.mid"],
+            ),
+            (
+                "mid: a1: no status reported; b: not applied yet",
+                &["dfw.mid"],
+            ),
+            ("mid: a1: not applied yet; b: not applied yet", &[]),
+            ("a1: no status reported later", &[]),
+        ] {
+            let unreported = NamedCells::of("dfw", message).unreported;
+            assert!(unreported.iter().eq(expected), "{message}: {unreported:?}");
         }
     }
 

@@ -3,6 +3,8 @@
 //! Karmada of the lower hub loses a write in the same way as Karmada of the hub. No federator runs on the lower hub. The
 //! annotation of a re-application reaches the object on the lower hub, and so makes Karmada write it to the cells below.
 
+use std::collections::BTreeSet;
+
 use api::workload_deployment::{
     CELL_NOT_APPLIED, CELL_NOT_REPORTED, CELLS_REPORTING, NO_MATCHING_CELL,
 };
@@ -51,18 +53,23 @@ impl LackedBelow {
         let (Some(problem), Some(named)) = (&problem, &named) else {
             return behind;
         };
-        let is_reachable = || named.names.iter().any(|cell| is_reachable(cell));
+        let has_reachable = |cells: &BTreeSet<String>| cells.iter().any(|cell| is_reachable(cell));
         match problem.reason.as_str() {
             // Karmada of the lower hub has written the object, and has never seen it.
-            CELL_NOT_REPORTED if is_reachable() => Self {
+            CELL_NOT_REPORTED if has_reachable(&named.names) => Self {
                 namespace: true,
                 copy: true,
             },
-            // Karmada of the lower hub itself retries the object and reports the cause.
-            CELL_NOT_APPLIED => Self {
-                namespace: problem.message.contains(namespace_missing) && is_reachable(),
-                ..behind
-            },
+            // Of several problems, the reason is this one. Karmada of the lower hub itself retries where the object is
+            // not applied, and reports the cause.
+            CELL_NOT_APPLIED => {
+                let is_lost = has_reachable(&named.unreported);
+                let is_missing = || problem.message.contains(namespace_missing);
+                Self {
+                    namespace: is_lost || is_missing() && has_reachable(&named.names),
+                    copy: is_lost || behind.copy,
+                }
+            }
             NO_MATCHING_CELL => Self::default(),
             _ => behind,
         }

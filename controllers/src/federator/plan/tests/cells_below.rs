@@ -5,32 +5,62 @@ use serde_json::Value;
 use super::cells::{bound, planned};
 use super::*;
 
-/// Karmada of the lower hub counts a request as successful even if the request timed out. The object of the lower hub has
-/// generation 8, and is that of the copy.
-#[test]
-fn objects_missing_below_a_lower_hub_are_stale() {
+/// Returns the entry of a cell below.
+fn entry(name: &str, acted: i64) -> Value {
+    json!({"name": name, "resourceTemplateGeneration": acted})
+}
+
+fn several(entries: &[Value]) -> Value {
+    json!({"observedGeneration": 7, "cells": entries})
+}
+
+fn behind() -> Value {
+    several(&[entry("a1", 7), entry("a2", 8)])
+}
+
+fn both() -> Value {
+    several(&[entry("a1", 8), entry("a2", 8)])
+}
+
+fn only(cell: &str, observed: i64) -> Value {
+    json!({"observedGeneration": observed, "reportingCell": cell})
+}
+
+/// Returns the status with a condition about the cells that do not report.
+fn with(mut status: Value, reason: &str, message: &str) -> Value {
+    status["conditions"] = json!([
+        {"type": "Available", "status": "True"},
+        {"type": "CellsReporting", "status": "False", "reason": reason, "message": message},
+    ]);
+    status
+}
+
+/// Nothing is stale.
+const NOTHING_STALE: (bool, bool) = (false, false);
+
+/// Checks whether the namespace and the copy are stale in a lower hub with this status. The object of the lower hub has
+/// generation 8, and is that of the copy. The cell `cut` below cannot be reached.
+fn assert_stale(mut status: Value, expected: (bool, bool)) {
     let deployment = recorded("DFW");
     let hub = complete(&deployment);
-    let namespace = hub.copy.as_ref().and_then(|copy| copy.namespace());
-    let missing = format!(
-        "a1: not applied: namespaces {:?} not found",
-        namespace.unwrap()
-    );
-    let entry = |name: &str, acted: i64| json!({"name": name, "resourceTemplateGeneration": acted});
-    let several = |entries: &[Value]| json!({"observedGeneration": 7, "cells": entries});
-    let only =
-        |cell: &str, observed: i64| json!({"observedGeneration": observed, "reportingCell": cell});
-    let with = |mut status: Value, reason: &str, message: &str| {
-        status["conditions"] = json!([
-            {"type": "Available", "status": "True"},
-            {"type": "CellsReporting", "status": "False", "reason": reason, "message": message},
-        ]);
-        status
-    };
+    status["resourceTemplateGeneration"] = json!(7);
+    status["generation"] = json!(8);
+    let item = json!({"clusterName": LOWER_HUB, "applied": true, "status": status});
+    let bound = bound(&[LOWER_HUB], &[item]);
+    let staleness = planned(&deployment, &hub, &bound, &["dfw.cut"], None).staleness;
+    let is_stale = expected != NOTHING_STALE;
+    assert_eq!((staleness.namespace, staleness.copy), expected, "{status}");
+    let (stale, complete) = (staleness.lower_hubs, staleness.complete);
+    assert_eq!(stale.contains(LOWER_HUB), is_stale, "{status}");
+    assert_eq!(complete.contains(LOWER_HUB), !is_stale, "{status}");
+    assert!(staleness.cells.is_empty(), "{status}");
+}
+
+/// Karmada of the lower hub counts a request as successful even if the request timed out.
+#[test]
+fn cells_below_a_lower_hub_that_have_not_acted_are_stale() {
+    let nothing = NOTHING_STALE;
     let long = ".".repeat(254);
-    let behind = || several(&[entry("a1", 7), entry("a2", 8)]);
-    let both = || several(&[entry("a1", 8), entry("a2", 8)]);
-    let nothing = (false, false);
     for (status, expected) in [
         (behind(), (false, true)),
         // All have acted on the object.
@@ -45,6 +75,17 @@ fn objects_missing_below_a_lower_hub_are_stale() {
         (json!({"observedGeneration": 7}), nothing),
         // No cell can have this name.
         (several(&[entry(&long, 7), entry("a2", 8)]), nothing),
+    ] {
+        assert_stale(status, expected);
+    }
+}
+
+/// Karmada of the lower hub counts a request as successful even if the request timed out.
+#[test]
+fn objects_missing_below_a_lower_hub_are_stale() {
+    let nothing = NOTHING_STALE;
+    let missing = r#"a1: not applied: namespaces "default" not found"#;
+    for (status, expected) in [
         // Karmada of the lower hub has never seen the object in a cell.
         (
             with(both(), "CellNotReported", "a3: no status reported"),
@@ -67,7 +108,24 @@ fn objects_missing_below_a_lower_hub_are_stale() {
             ),
             nothing,
         ),
-        (with(both(), "CellNotApplied", &missing), (true, false)),
+        (with(both(), "CellNotApplied", missing), (true, false)),
+        // The reason is that of another cell than the one that Karmada has never seen the object in.
+        (
+            with(
+                json!({}),
+                "CellNotApplied",
+                "a1: not applied: denied; a2: no status reported",
+            ),
+            (true, true),
+        ),
+        (
+            with(
+                json!({}),
+                "CellNotApplied",
+                "a1: not applied: denied; cut: no status reported",
+            ),
+            nothing,
+        ),
         // The message is about another cell than the one that is behind.
         (
             with(behind(), "CellNotReported", "cut: no status reported"),
@@ -100,25 +158,7 @@ fn objects_missing_below_a_lower_hub_are_stale() {
             nothing,
         ),
     ] {
-        let mut status = status;
-        status["resourceTemplateGeneration"] = json!(7);
-        status["generation"] = json!(8);
-        let item = json!({"clusterName": LOWER_HUB, "applied": true, "status": status});
-        let bound = bound(&[LOWER_HUB], &[item]);
-        let staleness = planned(&deployment, &hub, &bound, &["dfw.cut"], None).staleness;
-        let is_stale = expected != nothing;
-        assert_eq!((staleness.namespace, staleness.copy), expected, "{status}");
-        assert_eq!(
-            staleness.lower_hubs.contains(LOWER_HUB),
-            is_stale,
-            "{status}"
-        );
-        assert!(staleness.cells.is_empty(), "{status}");
-        assert_eq!(
-            staleness.complete.contains(LOWER_HUB),
-            !is_stale,
-            "{status}"
-        );
+        assert_stale(status, expected);
     }
 }
 
