@@ -25,6 +25,7 @@ pub mod instance;
 pub mod instance_template;
 pub mod instance_type;
 pub mod karmada;
+pub mod label_selector;
 pub mod labels;
 pub mod lower_hub;
 pub mod metadata_key;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::{CellRule, CellRules, EnvRule, LabelRule, RULES_MAX, ReplicasRule};
 use crate::allowed::{REPLICAS, REPLICAS_MAX};
 use crate::identity::is_label;
+use crate::label_selector::values_problem;
 
 /// Form of the key of a label: a DNS subdomain, and a name of at most 63 characters.
 pub(super) const LABEL_KEY: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$";
@@ -16,18 +17,21 @@ pub(super) const PLATFORM_KEY: &str = r"^([-a-z0-9.]+\.)?datumapis\.com/";
 const PREFIX_MAX: usize = 253;
 
 impl CellRule {
-    /// Returns a sentence for each value that the hub's API server does not allow in the object. Each begins with the
-    /// field.
+    /// Returns a sentence for each value that is not allowed in the object. Each begins with the field. The hub's API server
+    /// refuses all of them but those of the selector.
     pub fn problems(&self) -> Vec<String> {
         let name = self.metadata.name.as_deref().unwrap_or_default();
         let of_name = (!is_subdomain(name))
             .then(|| format!("metadata.name: {name:?} is no name of an object"));
+        let of_cells = values_problem(&self.spec.cells);
+        let of_cells = of_cells.map(|problem| format!("spec.cells.{problem}"));
         let rules = &self.spec.rules;
         let of_rules = rules.problems().into_iter();
         let of_rules = of_rules.chain(rules.too_long());
         let of_rules = of_rules.chain(rules.replicas.contradiction());
         let of_rules = of_rules.map(|problem| format!("spec.rules.{problem}"));
-        of_name.into_iter().chain(of_rules).collect()
+        let of_spec = of_cells.into_iter().chain(of_rules);
+        of_name.into_iter().chain(of_spec).collect()
     }
 }
 

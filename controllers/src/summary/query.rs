@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use api::WorkloadSummarySpec;
+use api::label_selector::values_problem;
 use api::workload_summary::{
     AGGREGATES_MAX, AggregateFunction, COLUMNS_MAX, FILTERS_MAX, FilterOperator, GROUP_BY_MAX,
     SELECTOR_MAX, SummaryFilter, SummaryRows, TEXT_MAX,
@@ -210,19 +211,19 @@ fn check_selector(selector: &LabelSelector) -> Result<(), String> {
             ));
         }
     }
-    for (at, expression) in expressions.iter().enumerate() {
-        let values = expression.values.as_deref().unwrap_or_default();
-        let problem = match expression.operator.as_str() {
-            _ if is_long(values.len()) => format!("more than {SELECTOR_MAX} entries"),
-            "In" | "NotIn" if values.is_empty() => "at least one value is required".to_owned(),
-            "Exists" | "DoesNotExist" if !values.is_empty() => "no value is allowed".to_owned(),
-            _ => continue,
-        };
+    let is_long = |values: Option<&Vec<_>>| is_long(values.map_or(0, Vec::len));
+    let long = expressions
+        .iter()
+        .position(|it| is_long(it.values.as_ref()));
+    if let Some(at) = long {
         return Err(format!(
-            "spec.selector.matchExpressions[{at}].values: {problem}"
+            "spec.selector.matchExpressions[{at}].values: more than {SELECTOR_MAX} entries"
         ));
     }
-    Ok(())
+    match values_problem(selector) {
+        Some(problem) => Err(format!("spec.selector.{problem}")),
+        None => Ok(()),
+    }
 }
 
 /// Returns the test of a filter.

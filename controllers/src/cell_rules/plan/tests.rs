@@ -121,6 +121,17 @@ fn a_rule_that_cannot_count_is_reported_and_the_others_count() {
             &label("x"),
         ),
         rule("right", &json!({}), &label("x")),
+        // They would select all cells.
+        rule(
+            "none",
+            &json!({"matchExpressions": [{"key": "a", "operator": "NotIn", "values": []}]}),
+            &label("x"),
+        ),
+        rule(
+            "absent",
+            &json!({"matchExpressions": [{"key": "a", "operator": "DoesNotExist", "values": ["b"]}]}),
+            &label("x"),
+        ),
         rule(
             "crossed",
             &json!({}),
@@ -141,9 +152,19 @@ fn a_rule_that_cannot_count_is_reported_and_the_others_count() {
     });
     let shown: Vec<_> = shown.collect();
     for (name, reason, message) in [
+        (
+            "absent",
+            "Invalid",
+            "spec.cells.matchExpressions[0].values: no value is allowed",
+        ),
         ("bad", "Invalid", "spec.rules.images[].prefix is empty"),
         ("crossed", "Invalid", "spec.rules.replicas.min is 4"),
         ("large", "TooLarge", "cell a would have"),
+        (
+            "none",
+            "Invalid",
+            "spec.cells.matchExpressions[0].values: at least one value is required",
+        ),
         ("odd", "Invalid", "spec.cells: "),
         ("right", "Accepted", "cells with the rule: 1"),
     ] {
