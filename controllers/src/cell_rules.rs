@@ -16,11 +16,12 @@ use api::CellRule;
 use api::karmada::policy::ClusterOverridePolicySpec;
 use api::karmada::{Cluster, ClusterOverridePolicy};
 use api::reasons::cell_rule as reason;
-use kube::Resource;
+use kube::{Client, Resource};
 use multicluster::Outcome;
 use serde_json::json;
 
 use crate::hub::HubCaches;
+use crate::hub::identity::HubIdentity;
 use crate::hub_in_use::HubInUse;
 use crate::objects::describe_undecodable;
 use crate::runtime::error::FirstError;
@@ -137,7 +138,8 @@ impl CellRuleController {
         if existing.as_ref().map(|it| &it.spec) == wanted.as_ref() {
             return Ok(());
         }
-        self.require_wanted_by_hub(wanted.as_ref()).await?;
+        let identity = hub.identity()?;
+        require_wanted_by_hub(&hub.client, &identity, wanted.as_ref()).await?;
         match (wanted, existing) {
             (None, None) => Ok(()),
             (None, Some(existing)) => {
@@ -146,42 +148,6 @@ impl CellRuleController {
                 self.writer.delete(context, &policies, existing).await
             }
             (Some(wanted), existing) => self.apply(context, existing.as_deref(), &wanted).await,
-        }
-    }
-
-    /// Checks with the hub's API server that the rules and cells of the hub in use want this policy (I-12). The address of
-    /// the hub may lead to another hub, and each cache can have the objects of another one. A policy of other rules would
-    /// replace the Instances of all customers, also one that only has more rules. So each write is checked.
-    ///
-    /// The objects are read before and after the hub is identified: one of the two answers is that of the hub in use.
-    async fn require_wanted_by_hub(
-        &self,
-        wanted: Option<&ClusterOverridePolicySpec>,
-    ) -> Result<(), ReconcileError> {
-        let hub = self.hub.identity()?;
-        self.require_wanted_by_answer(wanted).await?;
-        let what = || "CellRules and Clusters".to_owned();
-        require_answering_hub(&self.hub.client, &hub, what).await?;
-        self.require_wanted_by_answer(wanted).await
-    }
-
-    async fn require_wanted_by_answer(
-        &self,
-        wanted: Option<&ClusterOverridePolicySpec>,
-    ) -> Result<(), ReconcileError> {
-        let client = &self.hub.client;
-        let rules = Collection::<CellRule>::of_plane(client, None).all().await?;
-        let cells = Collection::<Cluster>::of_plane(client, None);
-        let cells = cells.all_metadata().await?.into_iter();
-        let cells = cells.map(|it| (it.name.unwrap_or_default(), it.labels.unwrap_or_default()));
-        let answered = policy(&rules_of_cells(&rules, &cells.collect()));
-        match answered.as_ref() == wanted {
-            true => Ok(()),
-            false => Err(ReconcileError::NotYet {
-                object: format!("ClusterOverridePolicy {POLICY}"),
-                missing: "the watches to report the CellRules and Clusters that the hub has"
-                    .to_owned(),
-            }),
         }
     }
 
@@ -205,5 +171,39 @@ impl CellRuleController {
             .ensure(context, &policies, existing, &body, &own, as_wanted)
             .await
             .map(drop)
+    }
+}
+
+/// Checks with the hub's API server that the rules and cells of the hub in use want this policy (I-12). The address of the
+/// hub may lead to another hub, and each cache can have the objects of another one. A policy of other rules would replace
+/// the Instances of all customers, also one that only has more rules. So each write is checked.
+///
+/// The objects are read before and after the hub is identified: one of the two answers is that of the hub in use.
+async fn require_wanted_by_hub(
+    hub: &Client,
+    identity: &HubIdentity,
+    wanted: Option<&ClusterOverridePolicySpec>,
+) -> Result<(), ReconcileError> {
+    require_wanted_by_answer(hub, wanted).await?;
+    let what = || "CellRules and Clusters".to_owned();
+    require_answering_hub(hub, identity, what).await?;
+    require_wanted_by_answer(hub, wanted).await
+}
+
+async fn require_wanted_by_answer(
+    hub: &Client,
+    wanted: Option<&ClusterOverridePolicySpec>,
+) -> Result<(), ReconcileError> {
+    let rules = Collection::<CellRule>::of_plane(hub, None).all().await?;
+    let cells = Collection::<Cluster>::of_plane(hub, None);
+    let cells = cells.all_metadata().await?.into_iter();
+    let cells = cells.map(|it| (it.name.unwrap_or_default(), it.labels.unwrap_or_default()));
+    let answered = policy(&rules_of_cells(&rules, &cells.collect()));
+    match answered.as_ref() == wanted {
+        true => Ok(()),
+        false => Err(ReconcileError::NotYet {
+            object: format!("ClusterOverridePolicy {POLICY}"),
+            missing: "the watches to report the CellRules and Clusters that the hub has".to_owned(),
+        }),
     }
 }

@@ -1,14 +1,18 @@
 //! Tests of the controller of the rules of cells. The hub is an in-memory API server.
 
-use apiserver::{ApiServer, Fault};
+use std::collections::BTreeMap;
+
+use api::DEFAULT_NAMESPACE;
+use apiserver::{ApiServer, Fault, objects};
 use serde_json::Value;
 
 use super::triggers::all_rules;
 use super::*;
-use crate::fixtures::of_hub;
 use crate::fixtures::servers::{
-    FakePlanes, context, converge, exchange_hub, reconcile, recorded, settle, take_writes,
+    FakePlanes, HUB_UID, context, converge, exchange_hub, reconcile, recorded, settle, take_writes,
 };
+use crate::fixtures::{object, of_hub};
+use crate::objects::{Namespace, StringMap};
 
 fn cluster(name: &str, tier: &str) -> Value {
     json!({
@@ -123,6 +127,40 @@ async fn a_hub_that_is_exchanged_behind_its_address_changes_no_rules() {
         assert!(is_held, "{error:?}");
         assert_eq!(policy(&planes.hub).unwrap().spec, former);
     }
+}
+
+/// I-12: the address moves from one hub to the other between two requests. Only one of them has the rules.
+#[tokio::test]
+async fn rules_of_a_hub_to_which_the_address_moves_are_not_those_of_the_hub_in_use() {
+    let hub = |uid: &str, rules: &[Value]| {
+        let hub = ApiServer::new();
+        hub.put(objects::namespace(DEFAULT_NAMESPACE, uid));
+        hub.put(cluster("b", "far"));
+        for rule in rules {
+            hub.put(rule.clone());
+        }
+        hub
+    };
+    let rules = [rule("far", "x")];
+    let labels = StringMap::from([("tier".to_owned(), "far".to_owned())]);
+    let cells = BTreeMap::from([("b".to_owned(), labels)]);
+    let decoded: CellRule = object(rules[0].clone());
+    let wanted = super::policy(&rules_of_cells([&decoded], &cells));
+    let own = objects::namespace(DEFAULT_NAMESPACE, HUB_UID);
+    let identity = HubIdentity::of(Some(object::<Namespace>(own).meta()));
+    let check = async |hubs: &[ApiServer]| {
+        let client = ApiServer::client_in_turn(hubs);
+        require_wanted_by_hub(&client, &identity, wanted.as_ref()).await
+    };
+    let (own, another) = (hub(HUB_UID, &[]), hub("another", &rules));
+    for [first, second] in [[&own, &another], [&another, &own]] {
+        for moves_at in 0..=6 {
+            let of = |request| if request < moves_at { first } else { second };
+            let hubs = [0, 1, 2, 3, 4, 5].map(|request| of(request).clone());
+            assert!(check(&hubs).await.is_err(), "{moves_at}");
+        }
+    }
+    assert!(check(&[hub(HUB_UID, &rules)]).await.is_ok());
 }
 
 /// The watch of the rules leads to another hub, and the requests lead to the hub in use.
