@@ -68,12 +68,12 @@ impl Controller for HeartbeatController {
         if !hub.heartbeats.are_seen() {
             return Ok(Outcome::Again(BEAT_INTERVAL));
         }
-        let (heartbeat, now) = (hub.heartbeats.last(&key.name), context.now());
+        let now = context.now();
         let status = lower_hub.status.as_ref();
         let stored = status.and_then(|it| condition::find(&it.conditions, REPORTING));
         let written = self.written(&lower_hub);
         let former = stored.or(written.as_ref());
-        let wanted = match (status, heartbeat) {
+        let decide = |heartbeat| match (status, heartbeat) {
             (None, _) => unreported(lower_hub.meta(), now),
             (Some(_), Some(heartbeat)) => reporting(heartbeat, former, now),
             (Some(status), None) => {
@@ -81,7 +81,15 @@ impl Controller for HeartbeatController {
                 without_heartbeat(former, is_reported, now)
             }
         };
-        self.count(&key.name, wanted.as_ref().is_some_and(Condition::is_false));
+        let mut heartbeat = hub.heartbeats.last(&key.name);
+        let mut wanted = decide(heartbeat);
+        let is_silent = |it: Option<&Condition>| it.is_some_and(Condition::is_false);
+        if is_silent(wanted.as_ref()) && !is_silent(former) {
+            hub.look(&key.name).await?;
+            heartbeat = hub.heartbeats.last(&key.name);
+            wanted = decide(heartbeat);
+        }
+        self.count(&key.name, is_silent(wanted.as_ref()));
         if stored != wanted.as_ref() {
             self.note_written(&lower_hub, wanted.clone());
             let mut shown = status.cloned().unwrap_or_default();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use api::LowerHub;
 use api::labels::LOWER_HUB;
 use api::rights::NAMESPACE;
-use apiserver::{ApiServer, Fault};
+use apiserver::{ApiServer, Fault, Verb};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use multicluster::heartbeat::GRACE;
@@ -72,14 +72,19 @@ impl Hub {
 
     /// Sends a heartbeat, as the process of the lower hub does.
     async fn beat(&mut self) {
+        self.renew();
+        settle().await;
+        self.planes.hub_caches.lower_hubs.heartbeats.observe("dfw");
+    }
+
+    /// Renews the Lease.
+    fn renew(&mut self) {
         self.beats += 1;
         let time = format!("2026-11-21T09:30:{:02}.000000Z", self.beats);
         let hub = &self.planes.hub;
         hub.modify::<Lease>(NAMESPACE, "compute-lower-hub-dfw", |lease| {
             lease["spec"]["renewTime"] = json!(time);
         });
-        settle().await;
-        self.planes.hub_caches.lower_hubs.heartbeats.observe("dfw");
     }
 
     async fn pass(&self) -> Vec<String> {
@@ -274,4 +279,36 @@ async fn a_lower_hub_that_never_gets_a_list_is_shown() {
     hub.beat().await;
     assert_eq!(hub.pass().await, [STATUS]);
     assert_eq!(hub.shown().as_deref(), Some("ProcessReports"));
+}
+
+/// A proxy has dropped the watch, and keeps the connection. That is noticed after 150 s.
+#[tokio::test(start_paused = true)]
+async fn a_heartbeat_that_the_watch_does_not_report_counts() {
+    let server = ApiServer::new();
+    let dropped = Fault::delay_body(Duration::from_hours(1));
+    server.fail(dropped.of::<Lease>().on(&[Verb::Watch]));
+    let mut hub = Hub::start_on(server, Vec::new()).await;
+    hub.planes.hub.modify::<LowerHub>("", "dfw", |it| {
+        it["status"]["conditions"] = json!([{
+            "type": REPORTING, "status": "True", "reason": "ProcessReports", "message": "",
+            "lastTransitionTime": "2026-11-21T09:30:00Z",
+        }]);
+    });
+    settle().await;
+    let written = async |hub: &Hub| converge(&hub.controller, key, &hub.planes.servers()).await;
+    for _ in 0..12 {
+        hub.renew();
+        sleep(BEAT_INTERVAL).await;
+        assert_eq!(written(&hub).await, [""; 0]);
+    }
+    assert!(hub.planes.hub_caches.lower_hubs.heartbeats.are_seen());
+    // The process has ended. The last heartbeat counts when it is seen.
+    for expected in [&[][..], &[STATUS]] {
+        sleep(GRACE).await;
+        assert_eq!(written(&hub).await, expected);
+    }
+    // While it is silent, the Lease is not read again.
+    hub.planes.hub.clear_log();
+    assert_eq!(written(&hub).await, [""; 0]);
+    assert!(hub.planes.hub.log().is_empty());
 }

@@ -16,6 +16,8 @@ use multicluster::cache::Reflector;
 use tokio::time::Instant;
 
 use crate::lock::lock;
+use crate::runtime::ReconcileError;
+use crate::runtime::write::Collection;
 
 /// The LowerHubs of a hub, and the heartbeats of their processes. Cheap to clone.
 #[derive(Clone)]
@@ -37,6 +39,21 @@ impl WatchedLowerHubs {
             cache: lower_hubs.cache(),
             heartbeats: Arc::new(Heartbeats::new(leases.cache())),
         }
+    }
+
+    /// Reads the Lease of a lower hub from the API server, and observes it. A watch that a proxy has dropped is noticed
+    /// later than a silent process.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::Api`].
+    pub(crate) async fn look(&self, lower_hub: &str) -> Result<(), ReconcileError> {
+        let leases = Collection::<Lease>::new(&self.client, NAMESPACE, None);
+        let name = format!("metadata.name={}", lease_of(lower_hub));
+        let found = leases.select(&name, 1).await?;
+        self.heartbeats
+            .note(lower_hub, found.first().and_then(renew_time));
+        Ok(())
     }
 }
 
@@ -83,12 +100,13 @@ impl Heartbeats {
 
     /// Observes the Lease of a lower hub after a change of the cache.
     pub(crate) fn observe(&self, lower_hub: &str) {
-        let time = renew_time(
-            self.leases
-                .get(NAMESPACE, &lease_of(lower_hub))
-                .ok()
-                .flatten(),
-        );
+        let lease = self.leases.get(NAMESPACE, &lease_of(lower_hub));
+        let lease = lease.ok().flatten();
+        self.note(lower_hub, lease.as_deref().and_then(renew_time));
+    }
+
+    /// Notes the time in the Lease of a lower hub.
+    fn note(&self, lower_hub: &str, time: Option<Timestamp>) {
         let mut state = lock(&self.state);
         let former = state.renewals.get(lower_hub);
         match (time, former) {
@@ -135,7 +153,7 @@ impl Heartbeats {
     }
 }
 
-fn renew_time(lease: Option<Arc<Lease>>) -> Option<Timestamp> {
-    let spec = lease?.spec.clone()?;
-    spec.renew_time.map(|time| time.0)
+fn renew_time(lease: &Lease) -> Option<Timestamp> {
+    let time = lease.spec.as_ref()?.renew_time.as_ref()?;
+    Some(time.0)
 }
