@@ -146,6 +146,31 @@ async fn a_silent_process_is_shown_until_it_sends_a_heartbeat() {
     assert_eq!(hub.shown().as_deref(), Some("ProcessSilent"));
 }
 
+/// After a return to a former version of the process: docs/operate/upgrade.md.
+#[tokio::test(start_paused = true)]
+async fn a_lower_hub_that_is_made_anew_without_its_lease_has_no_silent_process() {
+    for is_seen_absent in [true, false] {
+        let mut hub = Hub::start().await;
+        hub.beat().await;
+        hub.beat().await;
+        assert_eq!(hub.pass().await, [STATUS]);
+        sleep(GRACE).await;
+        assert_eq!(hub.pass().await, [STATUS]);
+        assert_eq!(hub.shown().as_deref(), Some("ProcessSilent"));
+        let lease = "compute-lower-hub-dfw";
+        hub.planes.hub.remove::<Lease>(NAMESPACE, lease);
+        assert_eq!(hub.pass().await, [""; 0], "a lost Lease ends no silence");
+        hub.planes.hub.remove::<LowerHub>("", "dfw");
+        if is_seen_absent {
+            assert_eq!(hub.pass().await, [""; 0]);
+        }
+        hub.planes.hub.put(lower_hub());
+        sleep(GRACE).await;
+        assert_eq!(hub.pass().await, [""; 0]);
+        assert_eq!((hub.shown(), hub.counted()), (None, 0));
+    }
+}
+
 /// A management process that starts does not know when the Lease was lost.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_was_lost_before_the_start_is_noticed() {
