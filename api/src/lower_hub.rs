@@ -124,6 +124,12 @@ pub struct SilentLowerHub {
 }
 
 impl LowerHubStatus {
+    /// Returns whether the process of the lower hub has reported its cells. Without a report, the status can have
+    /// conditions only. A process of a former version reports no UID.
+    pub fn is_reported(&self) -> bool {
+        self.hub_uid.is_some() || self.cell_count > 0
+    }
+
     /// Returns since when the process that writes this status is silent. Then the list of the cells may be old.
     pub fn silent_since(&self) -> Option<&Time> {
         let reporting = condition::find(&self.conditions, REPORTING)?;

@@ -29,7 +29,7 @@ use crate::runtime::triggers::{HubSource, wake};
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use plan::{reporting, unreported, without_heartbeat};
+use plan::{unreported, with_status};
 use triggers::{ON_HUB, beating};
 
 pub(crate) struct HeartbeatController {
@@ -81,11 +81,7 @@ impl Controller for HeartbeatController {
         let former = stored.or(written.as_ref());
         let decide = |heartbeat| match (status, heartbeat) {
             (None, _) => unreported(lower_hub.meta(), now),
-            (Some(_), Some(heartbeat)) => reporting(heartbeat, former, now),
-            (Some(status), None) => {
-                let is_reported = status.cell_count > 0 || status.hub_uid.is_some();
-                without_heartbeat(former, is_reported, now)
-            }
+            (Some(status), heartbeat) => with_status(heartbeat, former, status.is_reported(), now),
         };
         let mut heartbeat = hub.heartbeats.last(&key.name);
         let mut wanted = decide(heartbeat);

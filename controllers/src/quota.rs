@@ -342,7 +342,8 @@ impl QuotaController {
         is_terminating(&instance).then_some(instance)
     }
 
-    /// Records when a claim was made that this process has not made itself.
+    /// Records when a claim was made that this process has not made itself. A former process can have sent another create
+    /// until this process began.
     fn note_try(&self, key: &ClaimKey, ledger: &Ledger) {
         if let Ledger::Known(Some(claim)) = ledger
             && let Some(created) = &claim.metadata.creation_timestamp
@@ -350,7 +351,7 @@ impl QuotaController {
             let found = Try {
                 at: created.0,
                 had_room: false,
-                unanswered: None,
+                unanswered: self.began.get().copied(),
                 is_denied: false,
             };
             let mut tries = self.tries();

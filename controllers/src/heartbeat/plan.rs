@@ -18,8 +18,24 @@ use crate::hub::heartbeats::LastHeartbeat;
 const NEVER_REPORTED: &str =
     "the process of the lower hub has never reported its cells to this LowerHub";
 
-/// Returns the wanted condition `Reporting`. `former` is the current one.
-pub(super) fn reporting(
+/// Returns the wanted condition `Reporting` of a LowerHub that has a status. `former` is the current one. `is_reported`
+/// says whether the LowerHub has a list. Before its first list, the cells below are not known, also if the process runs.
+pub(super) fn with_status(
+    heartbeat: Option<LastHeartbeat>,
+    former: Option<&Condition>,
+    is_reported: bool,
+    now: Timestamp,
+) -> Option<Condition> {
+    let is_unreported = !is_reported && former.is_some_and(|it| it.message == NEVER_REPORTED);
+    match heartbeat {
+        _ if is_unreported => former.cloned(),
+        Some(heartbeat) => reporting(heartbeat, former, now),
+        None => without_heartbeat(former, is_reported, now),
+    }
+}
+
+/// Returns the wanted condition of a LowerHub with a known heartbeat.
+fn reporting(
     heartbeat: LastHeartbeat,
     former: Option<&Condition>,
     now: Timestamp,
@@ -58,7 +74,7 @@ pub(super) fn reporting(
 /// Returns the wanted condition of a LowerHub without any known heartbeat. If there never was one, there is no condition:
 /// the process can have a former version, which sends none. If there was one, the Lease is lost.
 /// `is_reported` says whether the LowerHub has a list. A former version can begin to report at any time.
-pub(super) fn without_heartbeat(
+fn without_heartbeat(
     former: Option<&Condition>,
     is_reported: bool,
     now: Timestamp,

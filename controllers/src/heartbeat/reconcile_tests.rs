@@ -299,8 +299,12 @@ async fn a_lower_hub_that_never_gets_a_list_is_shown() {
     let status = lower_hub.status.unwrap();
     assert_eq!(status.conditions[0].reason, "ProcessSilent");
     assert_eq!((status.cells.len(), hub.counted()), (0, 1));
-    hub.planes.hub.put(self::lower_hub());
+    // The process runs, and writes the list later.
     hub.beat().await;
+    hub.beat().await;
+    assert_eq!(hub.pass().await, [""; 0]);
+    assert_eq!(hub.counted(), 1);
+    hub.planes.hub.put(self::lower_hub());
     hub.beat().await;
     assert_eq!(hub.pass().await, [STATUS]);
     assert_eq!(hub.shown().as_deref(), Some("ProcessReports"));

@@ -40,7 +40,11 @@ pub(super) fn status(observed: &Observed, former: Option<&LowerHubStatus>) -> Lo
     for (cluster, state) in &observed.clusters {
         let below = observed.lower_hubs.get(cluster);
         let below = below.and_then(|lower_hub| lower_hub.status.as_ref());
-        if let Some(status) = below {
+        if let Some(status) = below.filter(|status| status.is_reported()) {
+            // The list of a silent process may lack cells. None of them can be reached.
+            if *state != CellState::Reachable && !status.silent_from(cluster).is_empty() {
+                cells.push(cell(cluster.clone(), state));
+            }
             let all = as_count(status.cell_count);
             unlisted = unlisted.saturating_add(all.saturating_sub(status.cells.len()));
             let below = status.cells.iter();
@@ -78,7 +82,7 @@ pub(super) fn status(observed: &Observed, former: Option<&LowerHubStatus>) -> Lo
 }
 
 /// Returns the lower hubs below this one whose processes are silent. Below a Cluster that is not ready, the state of all
-/// cells is known.
+/// cells is known: the list has the Cluster itself.
 fn silent_lower_hubs(observed: &Observed, former: Option<&LowerHubStatus>) -> Vec<SilentLowerHub> {
     let clusters = observed.clusters.iter();
     let reachable = clusters.filter(|(_, state)| **state == CellState::Reachable);

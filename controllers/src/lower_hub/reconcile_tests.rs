@@ -164,7 +164,14 @@ async fn a_report_goes_from_the_recorded_lower_hub_to_the_recorded_upper_hub() {
     hubs.upper.put(default("another"));
     hubs.upper.put(lower_hub("dfw"));
     held("--federation-kubeconfig").await;
-    assert!(is_lower(HubVerdict::Own));
+    assert!(is_lower(HubVerdict::Unknown));
+    // It has the cells of the lower hub of another installation.
+    hubs.upper.modify::<LowerHub>("", "dfw", |it| {
+        it["status"] = json!({"cellCount": 0, "notReady": 0, "hubUID": "elsewhere"});
+    });
+    held("--federation-kubeconfig").await;
+    assert!(is_lower(HubVerdict::Unknown));
+    hubs.upper.put(lower_hub("dfw"));
     hubs.upper.put(replacing("another", "older, upper"));
     assert_eq!(hubs.pass().await, ["patch namespaces default", STATUS]);
     assert_eq!(record().as_deref(), Some("another"));

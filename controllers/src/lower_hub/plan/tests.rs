@@ -64,7 +64,7 @@ fn cells_below_further_hubs_are_named_after_them() {
         "cellCount": 3, "notReady": 1,
         "cells": [ready("x"), not_ready("y", "below")],
     });
-    let without_cells = json!({"cellCount": 0, "notReady": 0});
+    let without_cells = json!({"cellCount": 0, "notReady": 0, "hubUID": "u"});
     let lower_hubs = [
         lower_hub("b", &below),
         lower_hub("c", &Value::Null),
@@ -98,7 +98,8 @@ fn silent(is_silent: bool, below: &[&str]) -> Value {
     });
     let below: Vec<_> = below.iter().map(|name| silent_at(name)).collect();
     json!({
-        "cellCount": 0, "notReady": 0, "conditions": [reporting], "silentLowerHubs": below,
+        "cellCount": 1, "notReady": 0, "cells": [ready("x")], "hubUID": "u", "conditions": [reporting],
+        "silentLowerHubs": below,
     })
 }
 
@@ -124,10 +125,34 @@ fn silent_processes_of_further_hubs_are_named_after_them() {
     let listed = status_of(&states(CellState::Reachable), &lower_hubs);
     let expected = json!(["c", "c-1", "c.x", "d.x.y"].map(silent_at));
     assert_eq!(json!(listed.silent_lower_hubs), expected);
-    // The state of the cells below `c` is known then.
+    // Then all cells below `c` are cut off, also those that its list lacks.
     let cut_off = status_of(&states(unreachable("m")), &lower_hubs);
     let expected = json!(["c-1", "d.x.y"].map(silent_at));
     assert_eq!(json!(cut_off.silent_lower_hubs), expected);
+    let below_c = || cut_off.cells.iter().filter(|it| it.name.starts_with("c"));
+    let below_c: Vec<_> = below_c().filter(|it| !it.name.starts_with("c-")).collect();
+    assert_eq!(
+        json!(below_c),
+        json!([not_ready("c", "m"), not_ready("c.x", "m")])
+    );
+    assert_eq!(cut_off.cell_count, 6);
+}
+
+/// The hub above writes the condition also if there is no list.
+#[test]
+fn a_silent_hub_that_never_reported_is_a_cell_itself() {
+    let mut unreported = silent(true, &[]);
+    unreported["hubUID"] = Value::Null;
+    unreported["cells"] = json!([]);
+    unreported["cellCount"] = json!(0);
+    for (state, expected) in [
+        (CellState::Reachable, ready("mid")),
+        (unreachable("m"), not_ready("mid", "m")),
+    ] {
+        let listed = status_of(&[("mid", state)], &[lower_hub("mid", &unreported)]);
+        assert_eq!(json!(listed.cells), json!([expected]));
+        assert_eq!(listed.cell_count, 1);
+    }
 }
 
 /// Otherwise the cells below would count as known again.
