@@ -42,8 +42,6 @@ pub(crate) struct HeartbeatController {
     /// The UID of each LowerHub, and the condition that was written to it last. A CRD of a former release does not store
     /// the condition. With another time, it would be another write.
     written: Mutex<BTreeMap<String, (Option<String>, Condition)>>,
-    /// The UID of each LowerHub.
-    uids: Mutex<BTreeMap<String, Option<String>>>,
 }
 
 impl Controller for HeartbeatController {
@@ -61,14 +59,10 @@ impl Controller for HeartbeatController {
             if *hub.cache.synced().borrow() {
                 hub.heartbeats.forget(&key.name);
                 lock(&self.written).remove(&key.name);
-                lock(&self.uids).remove(&key.name);
             }
             self.count(&key.name, false);
             return Ok(Outcome::Gone);
         };
-        if self.is_made_anew(&lower_hub) {
-            hub.heartbeats.forget(&key.name);
-        }
         self.hub_check
             .require_own(|| format!("LowerHub {}", key.name))?;
         if !hub.heartbeats.are_seen() {
@@ -130,15 +124,7 @@ impl HeartbeatController {
             metrics: metrics.clone(),
             silent: Mutex::default(),
             written: Mutex::default(),
-            uids: Mutex::default(),
         }
-    }
-
-    /// Notes the UID of a LowerHub. Returns whether the last one of its name was another object.
-    fn is_made_anew(&self, lower_hub: &LowerHub) -> bool {
-        let uid = lower_hub.uid();
-        let former = lock(&self.uids).insert(lower_hub.name_any(), uid.clone());
-        former.is_some_and(|former| former != uid)
     }
 
     /// Returns the condition that was written last to this LowerHub.

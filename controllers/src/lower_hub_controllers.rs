@@ -60,7 +60,7 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, HeldReport) {
     let mut clusters = Reflector::<Cluster>::new("lower hub", &metrics);
     let mut lower_hubs = Reflector::<LowerHub>::new("lower hub", &metrics).optional();
     let mut leases = Reflector::<Lease>::new("lower hub", &metrics).labelled(LOWER_HUB, "true");
-    let watched = WatchedLowerHubs::new(client.clone(), &lower_hubs, &leases);
+    let watched = WatchedLowerHubs::new(client.clone(), &mut lower_hubs, &leases);
     let caches = Arc::new(LowerHubCaches {
         name,
         client: client.clone(),

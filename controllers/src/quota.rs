@@ -395,7 +395,7 @@ impl QuotaController {
     }
 
     /// Returns whether the API server of the project can make a claim later, because a create had no answer. A create of a
-    /// former process can have had none, unless a claim was found since.
+    /// former process can have had none too.
     fn may_come_late(&self, context: &ReconcileContext, key: &ClaimKey) -> bool {
         let last = self.last_try(key);
         last.is_none_or(|last| last.may_come_late(context.now()))

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
 use multicluster::Cache;
-use multicluster::cache::Reflector;
+use multicluster::cache::{Change, Reflector};
 use tokio::time::Instant;
 
 use crate::lock::lock;
@@ -29,15 +29,28 @@ pub(crate) struct WatchedLowerHubs {
 }
 
 impl WatchedLowerHubs {
+    /// Heartbeats are forgotten with their LowerHub, also in a process that does not lead.
     pub(crate) fn new(
         client: Client,
-        lower_hubs: &Reflector<LowerHub>,
+        lower_hubs: &mut Reflector<LowerHub>,
         leases: &Reflector<Lease>,
     ) -> Self {
+        let heartbeats = Arc::new(Heartbeats::new(leases.cache()));
+        lower_hubs.on_change({
+            let heartbeats = Arc::clone(&heartbeats);
+            move |change: Change<'_>| {
+                if let Some(former) = change.former
+                    && change.current.is_none_or(|it| it.uid != former.uid)
+                    && let Some(name) = &former.name
+                {
+                    heartbeats.forget(name);
+                }
+            }
+        });
         Self {
             client,
             cache: lower_hubs.cache(),
-            heartbeats: Arc::new(Heartbeats::new(leases.cache())),
+            heartbeats,
         }
     }
 

@@ -29,7 +29,8 @@ pub struct HeldReport {
 #[derive(Default)]
 struct Verdicts {
     both: HubVerdict,
-    /// The lower hub alone. Unknown while the upper hub is another one: one of the two is wrong.
+    /// The lower hub alone. It can be the own one while the upper hub is another one. If the LowerHub there has the cells
+    /// of another lower hub, one of the two hubs is wrong, and perhaps the lower one.
     lower: HubVerdict,
 }
 
@@ -60,15 +61,9 @@ impl HeldReport {
     }
 
     /// Notes whether the lower hub is another one than the LowerHub says, and why. A LowerHub that was never reported to
-    /// says nothing, nor does that of another upper hub.
-    fn note_lower_hub(
-        &self,
-        is_upper_hub_recorded: bool,
-        reported: Option<&str>,
-        problem: Option<&str>,
-    ) {
+    /// says nothing.
+    fn note_lower_hub(&self, reported: Option<&str>, problem: Option<&str>) {
         let lower = match problem {
-            _ if !is_upper_hub_recorded => HubVerdict::Unknown,
             Some(problem) => HubVerdict::Another(problem.to_owned()),
             None if reported.is_some() => HubVerdict::Own,
             None => return,
@@ -125,9 +120,9 @@ pub(super) async fn require_each_other(
     let status = lower_hub.status.as_ref();
     let reported = status.and_then(|status| status.hub_uid.as_deref());
     let of_lower = another_lower_hub(&own_identity, reported);
-    let of_upper = another_upper_hub(&upper, record);
-    held.note_lower_hub(of_upper.is_none(), reported, of_lower.as_deref());
-    require_no_contradiction(of_upper.or(of_lower), || describe(lower_hub))?;
+    held.note_lower_hub(reported, of_lower.as_deref());
+    let problem = another_upper_hub(&upper, record).or(of_lower);
+    require_no_contradiction(problem, || describe(lower_hub))?;
     if let (Some(own), Some(uid)) = (&own, upper.uid())
         && record != Some(uid)
     {

@@ -59,7 +59,12 @@ pub(super) fn status(observed: &Observed, former: Option<&LowerHubStatus>) -> Lo
         }
         match former {
             // A list that had no space for all cells stays one that has none.
-            Some(former) if cells.len() > before => least = as_count(former.cell_count),
+            Some(former) if cells.len() > before => {
+                least = as_count(former.cell_count);
+                if *state != CellState::Reachable && may_lack_cells(former, cluster) {
+                    cells.push(cell(cluster.clone(), state));
+                }
+            }
             // The cells below a hub that has never reported them have the state of its Cluster.
             _ => cells.push(cell(cluster.clone(), state)),
         }
@@ -156,6 +161,14 @@ fn former_below<'a>(
             ..cell.clone()
         })
     })
+}
+
+/// Returns whether the list of the cells below a Cluster may lack some, because the process that writes it, or one below,
+/// was silent when they were reported last.
+fn may_lack_cells(former: &LowerHubStatus, cluster: &str) -> bool {
+    let silent = &former.silent_lower_hubs;
+    let is_silent = |name: &str| name == cluster || is_below(name, cluster);
+    silent.iter().any(|it| is_silent(&it.name)) || former.cells.iter().any(|it| it.name == *cluster)
 }
 
 /// Removes cells if there are too many for the list. Those of the own Clusters stay first, so that no further hub can

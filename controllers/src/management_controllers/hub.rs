@@ -82,8 +82,8 @@ impl HubReflectors {
     }
 
     /// Returns the caches that the reflectors fill.
-    pub(crate) fn hub(&self, client: Client) -> HubCaches {
-        let lower_hubs = WatchedLowerHubs::new(client.clone(), &self.lower_hubs, &self.leases);
+    pub(crate) fn hub(&mut self, client: Client) -> HubCaches {
+        let lower_hubs = WatchedLowerHubs::new(client.clone(), &mut self.lower_hubs, &self.leases);
         HubCaches {
             client,
             namespaces: self.namespaces.cache(),

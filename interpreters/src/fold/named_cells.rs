@@ -58,6 +58,9 @@ impl NamedCells {
             };
             let (is_below, text) = said(text);
             if text == Some(NOT_REPORTED) {
+                // It can be a cell below the lower hub before it.
+                let below = of_lower_hub.and_then(|hub| usable_name_above(lower_hub, hub));
+                named.unreported.extend(below);
                 named.unreported.insert(above.clone());
             }
             named.names.insert(above);
@@ -150,6 +153,11 @@ mod tests {
             (
                 "mid: a1: no status reported; b: not applied yet",
                 &["dfw.mid"],
+            ),
+            // It can be a cell of `mid` or of the hub.
+            (
+                "mid: a1: not applied yet; z: no status reported",
+                &["dfw.mid", "dfw.z"],
             ),
             ("mid: a1: not applied yet; b: not applied yet", &[]),
             ("a1: no status reported later", &[]),

@@ -129,10 +129,11 @@ fn silent_processes_of_further_hubs_are_named_after_them() {
     let cut_off = status_of(&states(unreachable("m")), &lower_hubs);
     let expected = json!(["c-1", "d.x.y"].map(silent_at));
     assert_eq!(json!(cut_off.silent_lower_hubs), expected);
-    let below_c = || cut_off.cells.iter().filter(|it| it.name.starts_with("c"));
-    let below_c: Vec<_> = below_c().filter(|it| !it.name.starts_with("c-")).collect();
+    let is_of_c = |name: &str| name == "c" || is_below(name, "c");
+    let of_c = cut_off.cells.iter().filter(|it| is_of_c(&it.name));
+    let of_c: Vec<_> = of_c.collect();
     assert_eq!(
-        json!(below_c),
+        json!(of_c),
         json!([not_ready("c", "m"), not_ready("c.x", "m")])
     );
     assert_eq!(cut_off.cell_count, 6);
@@ -173,6 +174,32 @@ fn silent_processes_stay_while_lower_hubs_cannot_be_read() {
     );
     assert_eq!(with(unreachable("m"), &["b"]), json!([]));
     assert_eq!(with(CellState::Reachable, &[]), json!([]));
+}
+
+/// Otherwise a cell that the list of a silent process lacks would count as live.
+#[test]
+fn a_hub_with_a_silent_process_stays_cut_off_while_it_cannot_be_read() {
+    let silent_below = json!({
+        "cellCount": 1, "notReady": 0, "cells": [ready("mid.x")], "silentLowerHubs": [silent_at("mid.low")],
+    });
+    let cut_off = json!({
+        "cellCount": 2, "notReady": 2, "cells": [not_ready("mid", "m"), not_ready("mid.x", "m")],
+    });
+    let complete = json!({"cellCount": 1, "notReady": 0, "cells": [ready("mid.x")]});
+    let below = not_ready("mid.x", "m");
+    for (former, expected) in [
+        (silent_below, json!([not_ready("mid", "m"), below])),
+        (cut_off, json!([not_ready("mid", "m"), below])),
+        (complete, json!([below])),
+    ] {
+        let former: LowerHubStatus = object(former);
+        let observed = Observed {
+            clusters: clusters(&[("mid", unreachable("m"))]),
+            lower_hubs: BTreeMap::new(),
+            unreadable: BTreeSet::from(["mid".to_owned()]),
+        };
+        assert_eq!(json!(status(&observed, Some(&former)).cells), expected);
+    }
 }
 
 /// Otherwise a dead cell below would become one with its Cluster, which is ready.

@@ -91,7 +91,6 @@ fn a_failing_override_is_shown_while_a_cell_lacks_the_copy() {
     }
 }
 
-/// Both a failing override and rules that a cell cannot read are shown.
 /// The lower hub has the copy, so the override was applied.
 #[test]
 fn a_failed_override_is_not_shown_for_what_only_cells_below_lack() {
@@ -121,6 +120,7 @@ fn a_failed_override_is_not_shown_for_what_only_cells_below_lack() {
     }
 }
 
+/// Both a failing override and rules that a cell cannot read are shown.
 #[test]
 fn a_failing_override_does_not_hide_other_problems_of_rules() {
     let deployment = recorded("DFW");
