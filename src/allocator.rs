@@ -19,20 +19,13 @@ const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
 /// time can be several times as many as the pages in use.
 const SHORT_PURGE_DELAY: &str = "10";
 
-/// The environment variable with the factor by which the delay is longer for the pages of large blocks.
-const LARGE_BLOCK_FACTOR: &str = "MIMALLOC_ARENA_PURGE_MULT";
-/// The default of the allocator is 10. Within 100 ms, the bodies of large requests one after the other do not use the same
-/// pages again: each page would be returned and cleared between two requests.
-const LONGER_FOR_LARGE_BLOCKS: &str = "20";
-
 /// Interval at which freed memory is returned to the operating system.
 const GIVE_BACK: Duration = Duration::from_secs(10);
 /// Size of an allocation that gets its own pages, in bytes.
 const WITH_OWN_PAGES: usize = 1024 * 1024;
 
-/// Starts the program again in the same process with a short purge delay, unless the environment has one. For large
-/// blocks, it is 200 ms. The allocator reads its options only when a program starts. If this fails, the program
-/// continues, and needs more memory.
+/// Starts the program again in the same process with a short purge delay, unless the environment has one. The allocator
+/// reads its options only when a program starts. If this fails, the program continues, and needs more memory.
 pub(crate) fn shorten_purge_delay() {
     if env::var_os(PURGE_DELAY).is_some() {
         return;
@@ -42,12 +35,8 @@ pub(crate) fn shorten_purge_delay() {
     if let Some(name) = args.next() {
         again.arg0(name);
     }
-    let options = [
-        (PURGE_DELAY, SHORT_PURGE_DELAY),
-        (LARGE_BLOCK_FACTOR, LONGER_FOR_LARGE_BLOCKS),
-    ];
     // This call returns only if it fails.
-    let _failed = again.args(args).envs(options).exec();
+    let _failed = again.args(args).env(PURGE_DELAY, SHORT_PURGE_DELAY).exec();
 }
 
 /// Returns freed memory to the operating system, until the task is cancelled. The allocator returns a page some time

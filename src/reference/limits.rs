@@ -142,8 +142,9 @@ fn connections() -> Section {
              For a client that sends and does not read, the kernel holds up to 384 KiB more in its socket buffers, which also count as memory of a container. \
              So plan 512 KiB for each of `--max-connections`, one and a half times `--max-bytes-in-flight`, and 32 MiB for the process itself. Example: for a pod with a memory limit of 128 MiB, set \
              `--max-bytes-in-flight=33554432`, `--max-connections=96`, and `--max-body=2097152`, or `1048576` if admission is served. At its start, the process starts itself \
-             again with `MIMALLOC_PURGE_DELAY=10` and `MIMALLOC_ARENA_PURGE_MULT=20`, unless the environment has the first variable. The allocator then returns freed memory \
-             after 10 ms, and large blocks after 200 ms; with its default of 1 s, large requests one after the other would need more memory than this rule says.",
+             again with `MIMALLOC_PURGE_DELAY=10`, unless the environment has this variable. The allocator then returns freed memory after 10 ms; with its default of 1 s, \
+             large requests one after the other would need more memory than this rule says. Where memory is plentiful, set it to `1000`: a call with the status \
+             of 1,000 cells then needs about a quarter less CPU time.",
         ],
     )
 }
