@@ -152,11 +152,11 @@ impl LowerHubStatus {
         own.into_iter().chain(below).collect()
     }
 
-    /// Returns since when the state of a cell is not known, because the process that writes this status is silent, or that
-    /// of a lower hub that leads from here to the cell.
-    pub fn unknown_since(&self, cell: &str) -> Option<&Time> {
-        let below = with_lower_hubs(cell).filter_map(|name| self.silence_of(name));
-        self.silent_since().into_iter().chain(below).min()
+    /// Returns whether the state of a cell is not known, because the process that writes this status is silent, or that of
+    /// a lower hub that leads from here to the cell.
+    pub fn is_unknown(&self, cell: &str) -> bool {
+        self.silent_since().is_some()
+            || with_lower_hubs(cell).any(|name| self.silence_of(name).is_some())
     }
 
     /// Returns since when the process of a lower hub below is silent. The list is sorted by name.

@@ -58,7 +58,9 @@ impl Controller for CellRuleController {
         context: &ReconcileContext,
         _: ObjectKey,
     ) -> Result<Outcome, ReconcileError> {
-        self.hub_in_use.require_own(|| "CellRules".to_owned())?;
+        self.hub_in_use
+            .verdict()
+            .require_own(|| "CellRules".to_owned())?;
         let hub = &self.hub;
         let are_current = hub.cell_rules.sync_state().borrow().is_current()
             && hub.override_policies.sync_state().borrow().is_current();

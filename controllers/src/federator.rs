@@ -78,6 +78,7 @@ pub(crate) struct Federator {
 struct OnHub<'a> {
     hub: &'a HubIdentity,
     namespace: &'a HubNamespace,
+    has_namespace: bool,
     copy: Option<&'a WorkloadDeployment>,
     /// The message of the API server if the hub refuses the policy of the city.
     policy_refusal: Option<&'a str>,
@@ -263,6 +264,7 @@ impl Federator {
         let on_hub = OnHub {
             hub: &hub,
             namespace: hub_namespace,
+            has_namespace: namespace.is_some(),
             copy: copy.as_deref(),
             policy_refusal: policy_refusal.as_deref(),
         };
@@ -312,6 +314,7 @@ impl Federator {
         let &OnHub {
             hub,
             namespace: hub_namespace,
+            has_namespace,
             copy,
             policy_refusal,
         } = on_hub;
@@ -338,11 +341,6 @@ impl Federator {
         let confirmed = upstream.confirm(deployment);
         let confirmed = OptionFuture::from(must_confirm.then_some(confirmed));
         // The cache can be that of another hub than the one that answers now, and a creation names no UID.
-        let has_namespace = self
-            .hub
-            .namespaces
-            .get("", hub_namespace.as_str())?
-            .is_some();
         let creates_namespace = plan.apply_namespace.is_some() && !has_namespace;
         let creates = creates_namespace || wants_copy && copy.is_none();
         let what = || format!("the copy of {}", describe(deployment));

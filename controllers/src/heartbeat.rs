@@ -64,6 +64,7 @@ impl Controller for HeartbeatController {
             return Ok(Outcome::Gone);
         };
         self.hub_check
+            .verdict()
             .require_own(|| format!("LowerHub {}", key.name))?;
         if !hub.heartbeats.are_seen() {
             return Ok(Outcome::Again(BEAT_INTERVAL));

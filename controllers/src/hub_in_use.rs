@@ -48,18 +48,6 @@ impl HubCheck {
     pub(crate) fn verdict(&self) -> HubVerdict {
         (self.0)()
     }
-
-    /// Checks that the hub is the own one, before something is written to it.
-    ///
-    /// # Errors
-    ///
-    /// [`ReconcileError::Contradiction`] if it is another hub, and [`ReconcileError::NotYet`] while it is not known.
-    pub(crate) fn require_own(
-        &self,
-        object: impl FnOnce() -> String,
-    ) -> Result<(), ReconcileError> {
-        require_own(self.verdict(), object)
-    }
 }
 
 impl fmt::Debug for HubCheck {
@@ -135,28 +123,23 @@ impl HubInUse {
         }
         verdict
     }
+}
 
-    /// Checks that the hub is the hub of this installation, before something is written to it.
+impl HubVerdict {
+    /// Checks that the hub is the own one, before something is written to it.
     ///
     /// # Errors
     ///
     /// [`ReconcileError::Contradiction`] if it is another hub, and [`ReconcileError::NotYet`] while it is not known.
-    pub(crate) fn require_own(
-        &self,
-        object: impl FnOnce() -> String,
-    ) -> Result<(), ReconcileError> {
-        require_own(self.verdict(), object)
-    }
-}
-
-fn require_own(verdict: HubVerdict, object: impl FnOnce() -> String) -> Result<(), ReconcileError> {
-    match verdict {
-        HubVerdict::Own => Ok(()),
-        HubVerdict::Another(problem) => Err(ReconcileError::Contradiction {
-            object: object(),
-            problem,
-        }),
-        HubVerdict::Unknown => Err(hub_not_known(object())),
+    pub(crate) fn require_own(self, object: impl FnOnce() -> String) -> Result<(), ReconcileError> {
+        match self {
+            Self::Own => Ok(()),
+            Self::Another(problem) => Err(ReconcileError::Contradiction {
+                object: object(),
+                problem,
+            }),
+            Self::Unknown => Err(hub_not_known(object())),
+        }
     }
 }
 

@@ -112,6 +112,7 @@ impl Controller for NamespaceController {
             Plan::Delete(proof) => {
                 require_own_hub(&self.hub, &namespace, project)?;
                 self.hub_in_use
+                    .verdict()
                     .require_own(|| describe(namespace.as_ref()))?;
                 tracing::info!(
                     namespace = %name, project = %upstream.project, upstream = upstream.namespace, ?proof,

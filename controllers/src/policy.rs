@@ -74,6 +74,7 @@ impl Controller for PolicyController {
         if !plan.apply.is_empty() || !plan.delete.is_empty() {
             require_own_hub(&self.hub, &namespace, project.as_deref())?;
             self.hub_in_use
+                .verdict()
                 .require_own(|| describe(namespace.as_ref()))?;
         }
         // A failure for one city must not block another city, unless the hub does not answer or has asked to wait.

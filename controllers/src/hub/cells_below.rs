@@ -43,7 +43,7 @@ impl CellsBelow {
         }
         let lower_hub = self.reported(lower_hub);
         let status = status_of(lower_hub.as_ref());
-        let status = status.filter(|status| status.unknown_since(cell).is_none());
+        let status = status.filter(|status| !status.is_unknown(cell));
         status.is_some_and(|status| match listed(status, cell) {
             // A ready Cluster that leads to the cell says nothing of it.
             Some(listed) => listed.name == cell || !listed.ready,
@@ -133,7 +133,7 @@ fn state(status: &LowerHubStatus, cell: &str) -> CellState {
     // The name of a lower hub is not in the list, but the cells below it are.
     let has_cells = !cells_below(&status.cells, cell, |it| &it.name).is_empty();
     // A cell below a lower hub with a silent process may be new.
-    match has_cells || !is_complete(status) || status.unknown_since(cell).is_some() {
+    match has_cells || !is_complete(status) || status.is_unknown(cell) {
         true => CellState::Reachable,
         false => CellState::without_cluster(),
     }

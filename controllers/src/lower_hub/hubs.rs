@@ -25,7 +25,7 @@ pub struct HeldReport {
     metrics: Metrics,
 }
 
-/// What the last report that both hubs have answered says of them. Unknown before the first one.
+/// The verdicts on the two hubs after the last report to which both have answered. Before the first one, they are unknown.
 #[derive(Default)]
 struct Verdicts {
     both: HubVerdict,

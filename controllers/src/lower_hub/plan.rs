@@ -93,9 +93,7 @@ fn silent_lower_hubs(observed: &Observed, former: Option<&LowerHubStatus>) -> Ve
     let reachable = clusters.filter(|(_, state)| **state == CellState::Reachable);
     let silent = reachable.flat_map(|(cluster, _)| {
         if let Some(former) = former.filter(|_| observed.unreadable.contains(cluster)) {
-            let reported = former.silent_lower_hubs.iter();
-            let kept = reported.filter(|it| it.name == *cluster || is_below(&it.name, cluster));
-            return kept.cloned().collect();
+            return former_silent(former, cluster).cloned().collect();
         }
         let lower_hub = observed.lower_hubs.get(cluster);
         let status = lower_hub.and_then(|lower_hub| lower_hub.status.as_ref());
@@ -163,12 +161,20 @@ fn former_below<'a>(
     })
 }
 
+/// Returns the lower hubs with silent processes that were reported last, from a Cluster on.
+fn former_silent<'a>(
+    former: &'a LowerHubStatus,
+    cluster: &str,
+) -> impl Iterator<Item = &'a SilentLowerHub> {
+    let reported = former.silent_lower_hubs.iter();
+    reported.filter(move |it| it.name == cluster || is_below(&it.name, cluster))
+}
+
 /// Returns whether the list of the cells below a Cluster may lack some, because the process that writes it, or one below,
 /// was silent when they were reported last.
 fn may_lack_cells(former: &LowerHubStatus, cluster: &str) -> bool {
-    let silent = &former.silent_lower_hubs;
-    let is_silent = |name: &str| name == cluster || is_below(name, cluster);
-    silent.iter().any(|it| is_silent(&it.name)) || former.cells.iter().any(|it| it.name == *cluster)
+    let has_cluster = former.cells.iter().any(|it| it.name == *cluster);
+    has_cluster || former_silent(former, cluster).next().is_some()
 }
 
 /// Removes cells if there are too many for the list. Those of the own Clusters stay first, so that no further hub can

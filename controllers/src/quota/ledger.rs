@@ -320,16 +320,17 @@ impl ProjectLedger {
             let Some(left) = self.list_left().await? else {
                 return Ok(None);
             };
+            // A claim can have taken the amounts of a promise that ended during the request.
+            if self.promises.changes() != changes {
+                continue;
+            }
             let left = Arc::new(left);
             *lock(&self.listed) = Some(Listed {
                 at,
                 changes,
                 left: Arc::clone(&left),
             });
-            // What a promise covered meanwhile can have been taken after the list.
-            if self.promises.changes() == changes {
-                return Ok(Some(left));
-            }
+            return Ok(Some(left));
         }
     }
 

@@ -11,8 +11,8 @@ use super::below::LackedBelow;
 use crate::federator::cell_items::{ReportedObject, items_by_cell};
 use crate::hub::cells::{CellState, CopyCells};
 
-/// What the reachable target cells, and reachable cells below them, lack: the current copy, its namespace, or the rules
-/// that the policy gives them. After each change of one of these, staleness is normal for a short time.
+/// The reachable cells that lack the current copy, its namespace, or the rules that the policy gives them. These are
+/// target cells, and cells below them. After each change of one of these objects, staleness is normal for a short time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::federator) struct Staleness {
     /// The cells that lack the copy or its namespace.
