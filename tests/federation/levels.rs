@@ -107,14 +107,20 @@ impl Layout {
     }
 }
 
-/// Starts a federation with an ordinary cell and a lower hub.
-async fn start(label: &str) -> anyhow::Result<Federation> {
+/// Starts a federation with these cells. The project offers the city of the lower hubs.
+async fn start_with(label: &str, cells: Vec<CellConfig>) -> anyhow::Result<(Federation, Config)> {
     let config = Config {
-        cells: vec![CellConfig::new(ORD, "ORD")],
+        cells,
         ..fixture::config(label)?
     };
-    let mut federation = fixture::start_from(&config).await?;
+    let federation = fixture::start_from(&config).await?;
     networking::offer_city(&federation.project().client(), "dfw", CITY).await?;
+    Ok((federation, config))
+}
+
+/// Starts a federation with an ordinary cell and a lower hub.
+async fn start(label: &str) -> anyhow::Result<Federation> {
+    let (mut federation, config) = start_with(label, vec![CellConfig::new(ORD, "ORD")]).await?;
     add_lower_hub(&mut federation, &config, LOWER, &CLUSTERS_BELOW).await?;
     Ok(federation)
 }
@@ -255,9 +261,7 @@ async fn a_change_reaches_the_cells_below(
             .is_some_and(|data| data["url"] == "b")
     );
 
-    let changed = layout.web("app:2");
-    let change = json!({"spec": {"template": changed["spec"]["template"]}});
-    patch::<Workload>(&space.in_project(), "web", change).await?;
+    change_image(space, layout, "app:2").await?;
     let begin = Instant::now();
     layout
         .until_shown(space, |it| has_image(it, "app:2"))
@@ -265,6 +269,15 @@ async fn a_change_reaches_the_cells_below(
     layout.until_settled(space).await?;
     eprintln!("changed after {:.1} s", begin.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// Gives the template of the Workload this image.
+async fn change_image(space: &Space<'_>, layout: &Layout, image: &str) -> anyhow::Result<()> {
+    let changed = layout.web(image);
+    let change = json!({"spec": {"template": changed["spec"]["template"]}});
+    patch::<Workload>(&space.in_project(), "web", change)
+        .await
+        .map(drop)
 }
 
 /// A CellRule that selects the lower hub changes the Instances of all cells below, until it is deleted.

@@ -35,7 +35,7 @@ const AWAY: Duration = Duration::from_mins(3);
 /// The same in the soak.
 const LONG_AWAY: Duration = Duration::from_hours(1);
 /// Time limit until Karmada notices that a cell says nothing: 40 s and its interval.
-const NOTICED: Duration = Duration::from_secs(75);
+pub(crate) const NOTICED: Duration = Duration::from_secs(75);
 /// Time limit from the return of the connection until the cell and the project are in step.
 const IN_STEP: Duration = Duration::from_secs(10);
 /// Time limit for an agent without its hub to end.

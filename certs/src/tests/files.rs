@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tracing::subscriber::with_default;
-use tracing::{Event, Level, Metadata, Subscriber, span};
+use tracing::{Dispatch, Event, Level, Metadata, Subscriber, span};
 
 use super::*;
 
@@ -96,16 +96,17 @@ fn reloader_with_substitute(directory: &Path) -> Reloader {
 /// Returns the state of files that have a substitute. The log must have a warning if there is a problem, and none else.
 fn with_substitute(directory: &Path) -> crate::CertificateState {
     let warnings = Warnings::default();
-    let logged = Arc::clone(&warnings.0);
-    let reloader = with_default(warnings, || reloader_with_substitute(directory));
+    // If this were the only subscriber, a thread of another test that is the first to reach the warning would disable it.
+    let _other = Dispatch::new(warnings.clone());
+    let reloader = with_default(warnings.clone(), || reloader_with_substitute(directory));
     let state = reloader.state().borrow().clone();
-    let logged = logged.load(Ordering::Relaxed);
+    let logged = warnings.0.load(Ordering::Relaxed);
     assert_eq!(logged, usize::from(state.problem.is_some()), "{state:?}");
     state
 }
 
 /// Counts the warnings in the log.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Warnings(Arc<AtomicUsize>);
 
 impl Subscriber for Warnings {

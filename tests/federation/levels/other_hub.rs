@@ -5,17 +5,18 @@ use api::annotations::UPPER_HUB_UID;
 use api::reasons::lower_hub::{PROCESS_REPORTS, PROCESS_SILENT};
 use api::{DEFAULT_NAMESPACE, Instance, LowerHub, LowerHubStatus, WorkloadDeployment};
 use harness::audit::{AuditPosition, Write};
-use harness::{Config, Federation, Plane, networking, wait};
+use harness::{Federation, Plane, wait};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
-use serde_json::json;
 use tokio::time::Instant;
 
 use super::silent_process::until_shown;
-use super::{CITY, LOWER, Layout, create_web};
-use crate::fixture::{self, Space, WITHIN, has_image, patch};
+use super::{
+    CITY, CLUSTERS_BELOW, LOWER, Layout, add_lower_hub, change_image, create_web, start_with,
+};
+use crate::fixture::{Space, WITHIN, has_image};
 
 const LAYOUT: Layout = Layout {
     cities: &[CITY],
@@ -25,13 +26,8 @@ const LAYOUT: Layout = Layout {
 /// The process of a lower hub is restarted with another upper hub, and then as that of another lower hub. It writes
 /// nothing anywhere, and says why. Nothing ends, and changes still reach the cells. With the right hubs, it reports again.
 pub(crate) async fn a_process_with_another_hub() -> anyhow::Result<()> {
-    let config = Config {
-        cells: Vec::new(),
-        ..fixture::config("other-levels")?
-    };
-    let mut federation = fixture::start_from(&config).await?;
-    networking::offer_city(&federation.project().client(), "dfw", CITY).await?;
-    super::add_lower_hub(&mut federation, &config, LOWER, &super::CLUSTERS_BELOW).await?;
+    let (mut federation, config) = start_with("other-levels", Vec::new()).await?;
+    add_lower_hub(&mut federation, &config, LOWER, &CLUSTERS_BELOW).await?;
     let other = federation.start_other_lower_hub(&config, LOWER).await?;
     let directory = federation.directory().to_owned();
     let tested = run(&federation, &other).await;
@@ -104,7 +100,7 @@ async fn is_held(
     Ok(())
 }
 
-/// What a process with a wrong hub could change.
+/// The state that a process with a wrong hub could change.
 #[derive(Debug, PartialEq)]
 struct Known {
     /// The status of the LowerHub on the right hub, without conditions, and on the other one.
@@ -182,9 +178,7 @@ async fn recorded(lower: &Plane) -> anyhow::Result<Option<String>> {
 
 /// A change of the Workload reaches the cells, and the project shows it.
 async fn a_change_arrives(space: &Space<'_>, image: &str) -> anyhow::Result<()> {
-    let template = LAYOUT.web(image)["spec"]["template"].clone();
-    let change = json!({"spec": {"template": template}});
-    patch::<api::Workload>(&space.in_project(), "web", change).await?;
+    change_image(space, &LAYOUT, image).await?;
     LAYOUT.until_shown(space, |it| has_image(it, image)).await?;
     Ok(())
 }

@@ -1,25 +1,22 @@
 //! A cell in pull mode below a lower hub.
 
-use std::time::Duration;
-
 use anyhow::ensure;
 use api::condition::ConditionStatus;
-use api::{Instance, LowerHub, Workload, WorkloadDeployment};
+use api::{Instance, LowerHub, WorkloadDeployment};
 use harness::federation::PullCell;
-use harness::{CellConfig, Config, networking, wait};
+use harness::{CellConfig, wait};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
-use serde_json::json;
 use tokio::time::Instant;
 
 use super::dead_cell::DyingCell;
 use super::{
-    CELLS_BELOW, CITY, LOWER, Layout, WEB, add_lower_hub, create_web, nothing_is_left,
-    nothing_is_written_at_rest, the_hub_names_the_cells,
+    CELLS_BELOW, CITY, LOWER, Layout, WEB, add_lower_hub, change_image, create_web,
+    nothing_is_left, nothing_is_written_at_rest, start_with, the_hub_names_the_cells,
 };
-use crate::fixture::{self, Space, WITHIN, has_image, patch};
+use crate::fixture::{Space, WITHIN, has_image};
 use crate::freshness::is_available_in_part;
-use crate::pull_cells::answers;
+use crate::pull_cells::{NOTICED, answers};
 
 const LAYOUT: Layout = Layout {
     cities: &[CITY],
@@ -32,18 +29,11 @@ const FAR: DyingCell = DyingCell {
     other: "dfw.a1",
     instances: 2,
 };
-/// Time limit until Karmada notices that the cell says nothing: 40 s and its interval.
-const NOTICED: Duration = Duration::from_secs(75);
 
 /// A Workload runs in a push cell and in a pull cell of a lower hub. The project shows that the pull cell is away, and is in
 /// step when it returns. The Workload ends on every plane.
 pub(crate) async fn a_pull_cell_below() -> anyhow::Result<()> {
-    let config = Config {
-        cells: Vec::new(),
-        ..fixture::config("pull-below")?
-    };
-    let mut federation = fixture::start_from(&config).await?;
-    networking::offer_city(&federation.project().client(), "dfw", CITY).await?;
+    let (mut federation, config) = start_with("pull-below", Vec::new()).await?;
     add_lower_hub(&mut federation, &config, LOWER, &["a1"]).await?;
     let far = CellConfig::new(FAR.name, CITY);
     let pull = federation.add_pull_cell(&config, &far).await?;
@@ -80,9 +70,7 @@ async fn away(space: &Space<'_>, pull: &PullCell) -> anyhow::Result<()> {
     let in_part = |it: &WorkloadDeployment| is_available_in_part(it) && FAR.is_named(it);
     wait::until(&deployments, WEB, "available in part", WITHIN, in_part).await?;
     eprintln!("unreachable after {:.1} s", begin.elapsed().as_secs_f64());
-    let changed = LAYOUT.web("app:2");
-    let change = json!({"spec": {"template": changed["spec"]["template"]}});
-    patch::<Workload>(&space.in_project(), "web", change).await?;
+    change_image(space, &LAYOUT, "app:2").await?;
     let in_other = space.in_cell::<Instance>(FAR.other);
     wait::eventually("the other cell has the change", WITHIN, || async {
         let there = in_other.list(&ListParams::default()).await?.items;

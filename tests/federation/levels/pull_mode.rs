@@ -1,41 +1,34 @@
 //! A lower hub in pull mode.
 
-use std::time::Duration;
-
 use anyhow::ensure;
 use api::condition::{self, ConditionStatus};
 use api::instance::READY;
 use api::reasons::instance::CELL_UNREACHABLE;
-use api::{Instance, Workload, WorkloadDeployment};
+use api::{Instance, WorkloadDeployment};
 use harness::federation::PullCell;
-use harness::{Config, networking, wait};
+use harness::wait;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
-use serde_json::json;
 use tokio::time::Instant;
 
-use super::{CITY, LOWER, Layout, WEB, create_web, nothing_is_left, nothing_is_written_at_rest};
-use crate::fixture::{self, Space, WITHIN, has_image, patch};
+use super::{
+    CITY, LOWER, Layout, WEB, change_image, create_web, nothing_is_left,
+    nothing_is_written_at_rest, start_with,
+};
+use crate::fixture::{Space, WITHIN, has_image};
 use crate::freshness::is_unreachable;
-use crate::pull_cells::cluster_is_removed;
+use crate::pull_cells::{NOTICED, cluster_is_removed};
 
 const LAYOUT: Layout = Layout {
     cities: &[CITY],
     cells: &["dfw.a1"],
 };
-/// Time limit until Karmada notices that the lower hub says nothing: 40 s and its interval.
-const NOTICED: Duration = Duration::from_secs(75);
 
 /// A Workload runs below a lower hub whose agent connects to the hub. The project shows that the lower hub is away, and is
 /// in step when it returns. The Workload ends on every plane. Then the lower hub is removed.
 pub(crate) async fn a_lower_hub_in_pull_mode() -> anyhow::Result<()> {
-    let config = Config {
-        cells: Vec::new(),
-        ..fixture::config("pull-levels")?
-    };
-    let mut federation = fixture::start_from(&config).await?;
-    networking::offer_city(&federation.project().client(), "dfw", CITY).await?;
+    let (mut federation, config) = start_with("pull-levels", Vec::new()).await?;
     let begin = Instant::now();
     let pull = federation
         .add_pull_lower_hub(&config, LOWER, CITY, &["a1"])
@@ -70,9 +63,7 @@ async fn away(space: &Space<'_>, pull: &PullCell) -> anyhow::Result<()> {
     wait::until(&in_project, WEB, "unreachable", NOTICED, is_unreachable).await?;
     until_all_are_unreachable(space).await?;
     eprintln!("unreachable after {:.1} s", begin.elapsed().as_secs_f64());
-    let changed = LAYOUT.web("app:2");
-    let change = json!({"spec": {"template": changed["spec"]["template"]}});
-    patch::<Workload>(&space.in_project(), "web", change).await?;
+    change_image(space, &LAYOUT, "app:2").await?;
     let arrived = |copy: &WorkloadDeployment| {
         let sandbox = copy.spec.template.spec.runtime.sandbox.as_ref();
         sandbox.is_some_and(|it| it.containers.iter().all(|it| it.image == "app:2"))

@@ -1,7 +1,7 @@
 //! A lower hub below a lower hub.
 
 use api::WorkloadDeployment;
-use harness::{Config, Federation, networking, wait};
+use harness::{Federation, wait};
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
@@ -12,9 +12,9 @@ use super::dead_cell::{DyingCell, dies_and_returns};
 use super::{
     CITY, LOWER, Layout, WEB, a_change_reaches_the_cells_below, a_missing_label_is_repaired,
     add_lower_hub, create_web, nothing_is_left, nothing_is_written_at_rest, silent_process,
-    the_hub_names_the_cells, until_namespace_is_gone,
+    start_with, the_hub_names_the_cells, until_namespace_is_gone,
 };
-use crate::fixture::{self, Space, WITHIN, is_settled, patch};
+use crate::fixture::{Space, WITHIN, is_settled, patch};
 
 /// The lowest hub, and its Cluster on the lower hub.
 const LOWEST: &str = "dfw.mid";
@@ -44,12 +44,7 @@ const CUT_OFF: DyingCell = DyingCell {
 /// cell there too, is changed, and ends on every plane. The project shows that the process of the lowest hub is silent,
 /// and that the lowest cell or its hub is dead.
 pub(crate) async fn three_levels() -> anyhow::Result<()> {
-    let config = Config {
-        cells: Vec::new(),
-        ..fixture::config("three-levels")?
-    };
-    let mut federation = fixture::start_from(&config).await?;
-    networking::offer_city(&federation.project().client(), "dfw", CITY).await?;
+    let (mut federation, config) = start_with("three-levels", Vec::new()).await?;
     add_lower_hub(&mut federation, &config, LOWER, &["b1"]).await?;
     let space = Space::create(&federation, "three").await?;
     create_web(&space, &AT_FIRST).await?;

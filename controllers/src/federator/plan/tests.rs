@@ -9,6 +9,7 @@ mod statuses;
 
 use std::collections::BTreeMap;
 
+use api::karmada::ResourceBinding;
 use kube::Resource;
 use serde_json::json;
 
@@ -97,6 +98,17 @@ fn plan_for(deployment: &WorkloadDeployment, hub: &HubFixture) -> Plan {
     plan_in(&own, Some(&own), deployment, hub)
 }
 
+/// Returns the facts about cells that can all be reached, and know no rules. One of them is a lower hub.
+fn reachable_cells(binding: Option<&ResourceBinding>) -> CopyCells<'_> {
+    CopyCells {
+        binding,
+        state: &|_| CellState::Reachable,
+        is_lower_hub: &|cluster| cluster == LOWER_HUB,
+        silent: &|_| Vec::new(),
+        rules_stamp: &|_| None,
+    }
+}
+
 /// Plans for a WorkloadDeployment. `hub_namespace` is the recorded hub namespace. `derived` is the hub namespace that
 /// follows from its Namespace.
 fn plan_in(
@@ -105,13 +117,7 @@ fn plan_in(
     deployment: &WorkloadDeployment,
     hub: &HubFixture,
 ) -> Plan {
-    let cells = CopyCells {
-        binding: None,
-        state: &|_| CellState::Reachable,
-        is_lower_hub: &|cluster| cluster == LOWER_HUB,
-        silent: &|_| Vec::new(),
-        rules_stamp: &|_| None,
-    };
+    let cells = reachable_cells(None);
     plan_knowing(cells, recorded, derived, deployment, hub)
 }
 
@@ -182,13 +188,7 @@ fn plan_beside(
         copy: None,
         policy_exists: false,
         lack: KnownLack::default(),
-        cells: CopyCells {
-            binding: None,
-            state: &|_| CellState::Reachable,
-            is_lower_hub: &|cluster| cluster == LOWER_HUB,
-            silent: &|_| Vec::new(),
-            rules_stamp: &|_| None,
-        },
+        cells: reachable_cells(None),
         now: now(),
     })
 }
@@ -255,13 +255,7 @@ fn plane_uids_are_written_if_proved_and_stay_if_unknown() {
             copy: hub.copy.as_ref(),
             policy_exists: true,
             lack: KnownLack::default(),
-            cells: CopyCells {
-                binding: None,
-                state: &|_| CellState::Reachable,
-                is_lower_hub: &|cluster| cluster == LOWER_HUB,
-                silent: &|_| Vec::new(),
-                rules_stamp: &|_| None,
-            },
+            cells: reachable_cells(None),
             now: now(),
         };
         let annotations = plan(&observed).apply_namespace.unwrap().annotations;

@@ -137,6 +137,11 @@ fn silent_processes_of_further_hubs_are_named_after_them() {
         json!([not_ready("c", "m"), not_ready("c.x", "m")])
     );
     assert_eq!(cut_off.cell_count, 6);
+    // Only the process of a hub further below is silent.
+    let states = [("d", unreachable("m"))];
+    let cut_off = status_of(&states, &lower_hubs);
+    let expected = json!([not_ready("d", "m"), not_ready("d.x", "m")]);
+    assert_eq!(json!(cut_off.cells), expected);
 }
 
 /// The hub above writes the condition also if there is no list.

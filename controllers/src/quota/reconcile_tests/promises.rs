@@ -53,12 +53,18 @@ fn lacks(
     !lacks.unwrap().is_empty()
 }
 
-/// A template that was changed back needs no more than before.
-#[tokio::test(start_paused = true)]
-async fn a_promise_ends_when_the_new_instance_takes_over_the_former_claim() {
+/// Returns a system with an Instance of the WorkloadDeployment `web`. The project has one more Instance left.
+async fn with_one_instance_left() -> System {
     let system = System::start(owned(new_instance(), "web")).await;
     system.project.put(objects::namespace("milo-system", "2"));
     system.project.put(bucket("instances", 1));
+    system
+}
+
+/// A template that was changed back needs no more than before.
+#[tokio::test(start_paused = true)]
+async fn a_promise_ends_when_the_new_instance_takes_over_the_former_claim() {
+    let system = with_one_instance_left().await;
     system.reconcile().await;
     system.grant(CLAIM);
     system.reconcile().await;
@@ -82,9 +88,7 @@ async fn a_promise_ends_when_the_new_instance_takes_over_the_former_claim() {
 /// A promise does not withhold quota from others any longer than the new Instance lacks its claim.
 #[tokio::test(start_paused = true)]
 async fn a_promise_ends_when_the_claim_of_the_new_instance_is_decided() {
-    let system = System::start(owned(new_instance(), "web")).await;
-    system.project.put(objects::namespace("milo-system", "2"));
-    system.project.put(bucket("instances", 1));
+    let system = with_one_instance_left().await;
     let ledger = ledger_of(&system);
     let left = ledger.left().await.unwrap().unwrap();
     let lacks = |left: &ledger::QuotaLeft, deployment: &str, uid: &str| {
@@ -123,9 +127,7 @@ async fn a_promise_ends_when_the_claim_of_the_new_instance_is_decided() {
 /// A list can be older than the claim that has taken what was promised.
 #[tokio::test(start_paused = true)]
 async fn a_list_is_not_used_if_a_promise_ended_meanwhile() {
-    let system = System::start(owned(new_instance(), "web")).await;
-    system.project.put(objects::namespace("milo-system", "2"));
-    system.project.put(bucket("instances", 1));
+    let system = with_one_instance_left().await;
     system.reconcile().await;
     let ledger = ledger_of(&system);
     let left = ledger.left().await.unwrap().unwrap();

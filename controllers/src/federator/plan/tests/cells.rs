@@ -113,11 +113,9 @@ pub(super) fn planned_with(
         false => CellState::Reachable,
     };
     let cells = CopyCells {
-        binding: Some(binding),
         state: &state,
-        is_lower_hub: &|cluster| cluster == LOWER_HUB,
-        silent: &|_| Vec::new(),
         rules_stamp,
+        ..reachable_cells(Some(binding))
     };
     plan_knowing(cells, &own, Some(&own), deployment, hub)
 }

@@ -26,13 +26,7 @@ fn a_failing_override_is_shown_while_a_cell_lacks_the_copy() {
     let own = HubNamespace::new(HUB_NAMESPACE).unwrap();
     let status =
         |deployment: &WorkloadDeployment, hub: &HubFixture, binding, known: Option<&str>| {
-            let cells = CopyCells {
-                binding: Some(binding),
-                state: &|_| CellState::Reachable,
-                is_lower_hub: &|cluster| cluster == LOWER_HUB,
-                silent: &|_| Vec::new(),
-                rules_stamp: &|_| None,
-            };
+            let cells = reachable_cells(Some(binding));
             let known = lack(known);
             let plan = plan_told(known, cells, &own, Some(&own), deployment, hub);
             plan.status.or_else(|| deployment.status.clone())
@@ -104,13 +98,7 @@ fn a_failed_override_is_not_shown_for_what_only_cells_below_lack() {
         let entry = |name, acted| json!({"name": name, "resourceTemplateGeneration": acted});
         item["status"]["cells"] = json!([entry("a1", 7), entry("a2", 8)]);
         let binding = bound(&[LOWER_HUB], &[item]);
-        let cells = CopyCells {
-            binding: Some(&binding),
-            state: &|_| CellState::Reachable,
-            is_lower_hub: &|cluster| cluster == LOWER_HUB,
-            silent: &|_| Vec::new(),
-            rules_stamp: &|_| None,
-        };
+        let cells = reachable_cells(Some(&binding));
         let known = lack(Some("dfw: OverridePolicy x fails"));
         let plan = plan_told(known, cells, &own, Some(&own), &deployment, &hub);
         assert!(plan.staleness.copy, "{generation}");
@@ -138,13 +126,7 @@ fn a_failing_override_does_not_hide_other_problems_of_rules() {
     let mut deployment = deployment;
     for known in [Some("dfw2: OverridePolicy y fails"), None, None] {
         let binding = bound(&["dfw2"], &[json!({"clusterName": "dfw2"})]);
-        let cells = CopyCells {
-            binding: Some(&binding),
-            state: &|_| CellState::Reachable,
-            is_lower_hub: &|cluster| cluster == LOWER_HUB,
-            silent: &|_| Vec::new(),
-            rules_stamp: &|_| None,
-        };
+        let cells = reachable_cells(Some(&binding));
         // Without an Event, the condition stays.
         let known = lack(known);
         let plan = plan_told(known, cells, &own, Some(&own), &deployment, &hub);

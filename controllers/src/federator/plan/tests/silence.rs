@@ -39,11 +39,9 @@ fn shown(
         silent.collect()
     };
     let cells = CopyCells {
-        binding: Some(binding),
         state: &state,
-        is_lower_hub: &|cluster| cluster == LOWER_HUB,
         silent: &silent_from,
-        rules_stamp: &|_| None,
+        ..reachable_cells(Some(binding))
     };
     plan_knowing(cells, &own, Some(&own), deployment, hub).status
 }
